@@ -1,0 +1,3 @@
+module github.com/signposthq/signpost
+
+go 1.26
