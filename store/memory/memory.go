@@ -1,0 +1,268 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package memory is a store in the memory of one process. Its counts end with the process.
+package memory
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/signposthq/signpost"
+	"github.com/signposthq/signpost/internal/clock"
+	"github.com/signposthq/signpost/internal/state"
+)
+
+// DefaultMaxKeys is how many keys a store holds unless it is told otherwise. A key takes about 150 bytes.
+const DefaultMaxKeys = 1_000_000
+
+// shardCount is far above the cores of any machine, so that two of them seldom want the same lock.
+const shardCount = 256
+
+// Options are what a store can be told. The zero Options are right for most.
+type Options struct {
+	// MaxKeys is how many keys the store holds; 0 means DefaultMaxKeys. When a new key would be one too
+	// many, the keys that have ended are dropped; if that frees none, or was done within the last
+	// MaxKeys/4 new keys, the store is cleared, all at once, leases included. Bounded memory is bought with
+	// quota given back, so hold strangers in a store of their own.
+	MaxKeys int
+	// OnClear is called after each clearing, for metrics and logs. It must not call the store.
+	OnClear func()
+}
+
+// Store is a [signpost.Store]. A take allocates nothing but what a key that is new needs. It has no
+// goroutine of its own: each new key looks at a few others and drops those that have ended, so
+// that at most about a quarter of what it holds is over.
+type Store struct {
+	shards  [shardCount]shard
+	clock   *clock.Clock
+	closed  atomic.Bool
+	maxKeys int64
+	onClear func()
+
+	keys  atomic.Int64
+	fresh atomic.Int64 // new keys since the last sweep or clear
+	full  sync.Mutex   // held by the one that makes room
+}
+
+type shard struct {
+	mu   sync.Mutex
+	keys map[[32]byte]*state.State
+	_    [64 - 16]byte // a cache line each, so that shards do not slow each other down
+}
+
+// New returns an empty store.
+func New(o Options) *Store {
+	s := &Store{clock: clock.New(), maxKeys: int64(o.MaxKeys), onClear: o.OnClear}
+	if s.maxKeys <= 0 {
+		s.maxKeys = DefaultMaxKeys
+	}
+	for i := range s.shards {
+		s.shards[i].keys = make(map[[32]byte]*state.State)
+	}
+	return s
+}
+
+// Take implements [signpost.Store]. The Commit is kept: there is nothing to wait for.
+func (s *Store) Take(_ context.Context, q signpost.Request) (signpost.Decision, signpost.Commit, error) {
+	if s.closed.Load() {
+		return signpost.Decision{}, signpost.Commit{}, signpost.ErrClosed
+	}
+	digest := q.Key.Digest()
+	sh := s.shard(&digest)
+	sh.mu.Lock()
+	now := s.now(q.At)
+	st := sh.keys[digest]
+	if st == nil {
+		return s.takeNew(sh, digest, now, &q), signpost.Commit{}, nil
+	}
+	d := st.Take(now, &q)
+	sh.mu.Unlock()
+	return d, signpost.Commit{}, nil
+}
+
+// takeNew is Take for a key that is not there. It is called with the shard's lock and gives it up. A key
+// is kept only if something was charged, so that refusals cost no memory.
+func (s *Store) takeNew(sh *shard, digest [32]byte, now signpost.Instant, q *signpost.Request) signpost.Decision {
+	for s.keys.Add(1) > s.maxKeys {
+		s.keys.Add(-1)
+		sh.mu.Unlock()
+		s.makeRoom(now)
+		sh.mu.Lock()
+		if st := sh.keys[digest]; st != nil { // somebody else was quicker
+			d := st.Take(now, q)
+			sh.mu.Unlock()
+			return d
+		}
+	}
+	defer sh.mu.Unlock()
+	st := &state.State{}
+	d := st.Take(now, q)
+	if !d.Admitted {
+		s.keys.Add(-1)
+		return d
+	}
+	s.fresh.Add(1)
+	s.sweepSome(sh, now)
+	sh.keys[digest] = st
+	return d
+}
+
+// Peek implements [signpost.Store].
+func (s *Store) Peek(_ context.Context, q signpost.Request) (signpost.Decision, signpost.Commit, error) {
+	if s.closed.Load() {
+		return signpost.Decision{}, signpost.Commit{}, signpost.ErrClosed
+	}
+	var d signpost.Decision
+	s.with(q.Key, func(st *state.State) { d = st.Peek(s.now(q.At), &q) })
+	return d, signpost.Commit{}, nil
+}
+
+// Release implements [signpost.Store]. It is done when it returns.
+func (s *Store) Release(l signpost.Lease) {
+	s.with(l.Key, func(st *state.State) { st.Release(l.ID) })
+}
+
+// Renew implements [signpost.Renewer].
+func (s *Store) Renew(_ context.Context, l signpost.Lease, at signpost.Instant) (signpost.Lease, error) {
+	err := error(signpost.ErrLeaseGone)
+	s.with(l.Key, func(st *state.State) {
+		if expires, ok := st.Renew(l.ID, s.now(at)); ok {
+			l.Expires, err = expires, nil
+		}
+	})
+	if err != nil {
+		return signpost.Lease{}, err
+	}
+	return l, nil
+}
+
+// Inspect implements [signpost.Inspector].
+func (s *Store) Inspect(_ context.Context, k signpost.Key, at signpost.Instant) (signpost.Inspection, error) {
+	var in signpost.Inspection
+	s.with(k, func(st *state.State) { in = st.Inspect(k, s.now(at)) })
+	return in, nil
+}
+
+// Reset implements [signpost.Resetter].
+func (s *Store) Reset(_ context.Context, k signpost.Key) error {
+	digest := k.Digest()
+	sh := s.shard(&digest)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if _, ok := sh.keys[digest]; ok {
+		delete(sh.keys, digest)
+		s.keys.Add(-1)
+	}
+	return nil
+}
+
+// Settle implements [signpost.Settler]. A key that is not there and for which there is no room is
+// dropped: settling never clears the store.
+func (s *Store) Settle(_ context.Context, k signpost.Key, at signpost.Instant, counts []signpost.Count) error {
+	digest := k.Digest()
+	sh := s.shard(&digest)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	now := s.now(at)
+	if st := sh.keys[digest]; st != nil {
+		st.Settle(now, counts)
+		return nil
+	}
+	st := &state.State{}
+	if st.Settle(now, counts); st.Ended(now) || s.keys.Load() >= s.maxKeys {
+		return nil
+	}
+	s.keys.Add(1)
+	sh.keys[digest] = st
+	return nil
+}
+
+// Len returns how many keys the store holds, ended ones that were not dropped yet included.
+func (s *Store) Len() int { return int(s.keys.Load()) }
+
+// Sweep drops every key that has ended at an instant (zero: now), and returns how many those were. The
+// store sweeps by itself as keys come; an owner may call it to give memory back when none do.
+func (s *Store) Sweep(at signpost.Instant) int {
+	dropped := 0
+	for i := range s.shards {
+		sh := &s.shards[i]
+		sh.mu.Lock()
+		now := s.now(at)
+		for digest, st := range sh.keys {
+			if st.Ended(now) {
+				delete(sh.keys, digest)
+				dropped++
+			}
+		}
+		sh.mu.Unlock()
+	}
+	s.keys.Add(int64(-dropped))
+	return dropped
+}
+
+// Close implements [signpost.Store].
+func (s *Store) Close() error {
+	s.closed.Store(true)
+	return nil
+}
+
+func (s *Store) now(at signpost.Instant) signpost.Instant {
+	if at != 0 {
+		return at
+	}
+	return s.clock.Now()
+}
+
+func (s *Store) shard(digest *[32]byte) *shard { return &s.shards[digest[31]] }
+
+// with runs f on the state of a key under its lock; on an empty one if the key is not there.
+func (s *Store) with(k signpost.Key, f func(*state.State)) {
+	digest := k.Digest()
+	sh := s.shard(&digest)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	st := sh.keys[digest]
+	if st == nil {
+		st = &state.State{}
+	}
+	f(st)
+}
+
+// sweepSome looks at a few keys, anywhere in the shard, and drops those that have ended. One key in, up
+// to four looked at: so the ended can be no more than about a quarter for long.
+func (s *Store) sweepSome(sh *shard, now signpost.Instant) {
+	looked := 0
+	for digest, st := range sh.keys { // a map is ranged over from a random place
+		if st.Ended(now) {
+			delete(sh.keys, digest)
+			s.keys.Add(-1)
+		}
+		if looked++; looked == 4 {
+			return
+		}
+	}
+}
+
+// makeRoom is called without a lock when the store is full.
+func (s *Store) makeRoom(now signpost.Instant) {
+	s.full.Lock()
+	defer s.full.Unlock()
+	if s.keys.Load() < s.maxKeys { // somebody else made room
+		return
+	}
+	if s.fresh.Swap(0) > s.maxKeys/4 && s.Sweep(now) > 0 {
+		return
+	}
+	for i := range s.shards {
+		sh := &s.shards[i]
+		sh.mu.Lock()
+		s.keys.Add(int64(-len(sh.keys)))
+		clear(sh.keys)
+		sh.mu.Unlock()
+	}
+	if s.onClear != nil {
+		s.onClear()
+	}
+}
