@@ -36,7 +36,7 @@ type State struct {
 
 type rest struct {
 	windows []Window
-	leases  []lease
+	leases  []lease // in order of expiry, ended ones included until the next grant
 }
 
 type lease struct {
@@ -44,22 +44,28 @@ type lease struct {
 	expires signpost.Instant
 }
 
-// Take judges a request at now and, if it admits, charges it.
-func (s *State) Take(now signpost.Instant, q *signpost.Request) signpost.Decision {
+// Take judges a request at now into d and, if it admits, charges it. A refusal changes nothing but what
+// a clock fault needs (step 1), which must not keep a key refused until the clock has caught up.
+func (s *State) Take(now signpost.Instant, q *signpost.Request, d *signpost.Decision) {
 	raw := signpost.Raw{Now: now}
 	s.read(&raw, q)
-	d := signpost.Judge(&raw, q)
-	if d.Admitted {
-		s.charge(now, &d)
+	*d = signpost.Judge(&raw, q)
+	if q.Expensive {
+		s.clampLeases(now)
 	}
-	return d
+	switch {
+	case d.Admitted:
+		s.charge(now, q, d)
+	case d.ClockFault:
+		s.reanchor(d)
+	}
 }
 
-// Peek judges a request of cost 1 at now. It changes nothing.
-func (s *State) Peek(now signpost.Instant, q *signpost.Request) signpost.Decision {
+// Peek judges a request of cost 1 at now into d. It changes nothing.
+func (s *State) Peek(now signpost.Instant, q *signpost.Request, d *signpost.Decision) {
 	raw := signpost.Raw{Now: now}
 	s.read(&raw, q)
-	return signpost.JudgePeek(&raw, q)
+	*d = signpost.JudgePeek(&raw, q)
 }
 
 func (s *State) read(raw *signpost.Raw, q *signpost.Request) {
@@ -76,40 +82,65 @@ func (s *State) read(raw *signpost.Raw, q *signpost.Request) {
 	}
 }
 
-// readLeases counts the living and finds the expiry that frees a slot. It orders the
-// set, which holds the living only from then on; that changes nothing which could be asked.
+// readLeases counts the living and finds the expiry that frees a slot. Judge clamps the wait.
 func (s *State) readLeases(raw *signpost.Raw, allowed int) {
-	s.dropEnded(raw.Now)
-	if s.rest == nil {
-		return
-	}
-	alive := s.rest.leases
+	alive := s.alive(raw.Now)
 	raw.InUse = uint32(len(alive))
 	if allowed > 0 && len(alive) >= allowed {
-		slices.SortFunc(alive, func(a, b lease) int { return cmp.Compare(a.expires, b.expires) })
 		raw.FreesAt = alive[len(alive)-allowed].expires
 	}
 }
 
-// dropEnded forgets leases that are over at now, and brings those that lie further ahead than a
-// lease can live (the clock was set back) to where they would be if granted now.
-func (s *State) dropEnded(now signpost.Instant) {
-	if s.rest == nil || len(s.rest.leases) == 0 {
+// alive returns the leases that have not ended at now, first to expire first.
+func (s *State) alive(now signpost.Instant) []lease {
+	if s.rest == nil {
+		return nil
+	}
+	ended := 0
+	for ended < len(s.rest.leases) && s.rest.leases[ended].expires <= now {
+		ended++
+	}
+	return s.rest.leases[ended:]
+}
+
+// clampLeases brings leases that lie further ahead than one can live (the clock was set back) to
+// where they would be if granted now. The order stays.
+func (s *State) clampLeases(now signpost.Instant) {
+	if s.rest == nil {
 		return
 	}
-	s.rest.leases = slices.DeleteFunc(s.rest.leases, func(l lease) bool { return l.expires <= now })
 	latest := now.Add(signpost.LeaseLife)
-	for i := range s.rest.leases {
-		s.rest.leases[i].expires = min(s.rest.leases[i].expires, latest)
+	for i := len(s.rest.leases) - 1; i >= 0 && s.rest.leases[i].expires > latest; i-- {
+		s.rest.leases[i].expires = latest
 	}
 }
 
-func (s *State) charge(now signpost.Instant, d *signpost.Decision) {
-	for _, w := range d.Windows() {
-		*s.slot(uint32(w.Len/time.Second), now) = Window{Start: w.Start, Seconds: uint32(w.Len / time.Second), Used: w.Used}
+func (s *State) charge(now signpost.Instant, q *signpost.Request, d *signpost.Decision) {
+	named := q.Bound.Seconds()
+	for i, w := range d.Windows() {
+		*s.slot(named[i], now, named[:]) = Window{Start: w.Start, Seconds: named[i], Used: w.Used}
 	}
 	if !d.Lease.IsZero() {
-		s.more().leases = append(s.more().leases, lease{d.Lease.ID, d.Lease.Expires})
+		r := s.more()
+		r.leases = slices.Delete(r.leases, 0, len(r.leases)-len(s.alive(now)))
+		r.insert(lease{d.Lease.ID, d.Lease.Expires})
+	}
+}
+
+// reanchor writes down the windows that a refusal found too far ahead, with their counts.
+func (s *State) reanchor(d *signpost.Decision) {
+	for _, judged := range d.Windows() {
+		if w := s.find(uint32(judged.Len / time.Second)); w != nil && w.Start > judged.Start {
+			w.Start = judged.Start
+		}
+	}
+}
+
+// insert keeps the leases in order of expiry. The new one is nearly always the last.
+func (r *rest) insert(l lease) {
+	r.leases = append(r.leases, l)
+	for i := len(r.leases) - 1; i > 0 && r.leases[i].expires < r.leases[i-1].expires; i-- {
+		r.leases[i], r.leases[i-1] = r.leases[i-1], r.leases[i]
 	}
 }
 
@@ -129,32 +160,33 @@ func (s *State) find(seconds uint32) *Window {
 	return nil
 }
 
-// slot returns where the window of this length is to be written: its own place, a free one, or, with
-// MaxLengths in use, that of the window that ended or ends first (step 8).
-func (s *State) slot(seconds uint32, now signpost.Instant) *Window {
+// slot returns where the window of this length is to be written: its own place or a free one. With
+// MaxLengths in use those that have ended are dropped, and if none has, the one that ends first (of
+// two, the shorter), but never one that is named beside it (step 8).
+func (s *State) slot(seconds uint32, now signpost.Instant, named []uint32) *Window {
 	if w := s.find(seconds); w != nil {
 		return w
 	}
-	for i := range s.first {
-		if s.first[i].Seconds == 0 || s.first[i].End() <= now {
-			return &s.first[i]
-		}
+	if w := s.find(0); w != nil {
+		return w
 	}
 	r := s.more()
-	for i := range r.windows {
-		if r.windows[i].End() <= now {
-			return &r.windows[i]
-		}
-	}
 	if len(s.first)+len(r.windows) < MaxLengths {
 		r.windows = append(r.windows, Window{})
 		return &r.windows[len(r.windows)-1]
 	}
-	soonest := &s.first[0]
+	var soonest *Window
 	for w := range s.all {
-		if w.End() < soonest.End() {
+		switch {
+		case slices.Contains(named, w.Seconds):
+		case w.End() <= now:
+			*w = Window{}
+		case soonest == nil || w.End() < soonest.End() || w.End() == soonest.End() && w.Seconds < soonest.Seconds:
 			soonest = w
 		}
+	}
+	if w := s.find(0); w != nil {
+		return w
 	}
 	return soonest
 }
@@ -177,7 +209,7 @@ func (s *State) all(yield func(*Window) bool) {
 		return
 	}
 	for i := range s.rest.windows {
-		if !yield(&s.rest.windows[i]) {
+		if s.rest.windows[i].Seconds != 0 && !yield(&s.rest.windows[i]) {
 			return
 		}
 	}
@@ -195,23 +227,25 @@ func (s *State) Release(id signpost.LeaseID) bool {
 
 // Renew extends a living lease from now and returns its new expiry.
 func (s *State) Renew(id signpost.LeaseID, now signpost.Instant) (signpost.Instant, bool) {
-	s.dropEnded(now)
-	if s.rest == nil {
+	if !slices.ContainsFunc(s.alive(now), func(l lease) bool { return l.id == id }) {
 		return 0, false
 	}
-	for i := range s.rest.leases {
-		if l := &s.rest.leases[i]; l.id == id {
-			l.expires = now.Add(signpost.LeaseLife)
-			return l.expires, true
-		}
-	}
-	return 0, false
+	s.Release(id)
+	expires := now.Add(signpost.LeaseLife)
+	s.rest.insert(lease{id, expires})
+	return expires, true
 }
 
-// Settle adds counts to the windows that are open at now, whatever the limit. Sums stop at the largest number.
+// Settle adds counts to the windows that are open at now, whatever the limit. Sums stop at the
+// largest number. Counts above MaxLengths are dropped: no key can have them.
 func (s *State) Settle(now signpost.Instant, counts []signpost.Count) {
+	counts = counts[:min(len(counts), MaxLengths)]
+	var named []uint32
 	for _, c := range counts {
-		seconds := uint32(c.Len / time.Second)
+		named = append(named, uint32(c.Len/time.Second))
+	}
+	for i, c := range counts {
+		seconds := named[i]
 		if seconds == 0 {
 			continue
 		}
@@ -224,7 +258,7 @@ func (s *State) Settle(now signpost.Instant, counts []signpost.Count) {
 			continue
 		}
 		used := min(uint64(open.Used)+uint64(c.Used), math.MaxUint32)
-		*s.slot(seconds, now) = Window{Start: open.Start, Seconds: seconds, Used: uint32(used)}
+		*s.slot(seconds, now, named) = Window{Start: open.Start, Seconds: seconds, Used: uint32(used)}
 	}
 }
 
@@ -237,13 +271,10 @@ func (s *State) Inspect(k signpost.Key, now signpost.Instant) signpost.Inspectio
 		}
 	}
 	slices.SortFunc(in.Counts, func(a, b signpost.Count) int { return cmp.Compare(a.Len, b.Len) })
-	s.dropEnded(now)
-	if s.rest != nil {
-		for _, l := range s.rest.leases {
-			in.Leases = append(in.Leases, signpost.Lease{Key: k, ID: l.id, Expires: l.expires})
-		}
+	latest := now.Add(signpost.LeaseLife)
+	for _, l := range s.alive(now) {
+		in.Leases = append(in.Leases, signpost.Lease{Key: k, ID: l.id, Expires: min(l.expires, latest)})
 	}
-	slices.SortFunc(in.Leases, func(a, b signpost.Lease) int { return cmp.Compare(a.Expires, b.Expires) })
 	return in
 }
 
@@ -258,12 +289,7 @@ func (s *State) Ended(now signpost.Instant) bool {
 }
 
 // HasLeases reports whether a lease is alive at now.
-func (s *State) HasLeases(now signpost.Instant) bool {
-	if s.rest == nil {
-		return false
-	}
-	return slices.ContainsFunc(s.rest.leases, func(l lease) bool { return l.expires > now })
-}
+func (s *State) HasLeases(now signpost.Instant) bool { return len(s.alive(now)) > 0 }
 
 // Windows returns a copy of the windows that have not ended at now, for a store that writes them down.
 func (s *State) Windows(buf []Window, now signpost.Instant) []Window {
@@ -278,6 +304,6 @@ func (s *State) Windows(buf []Window, now signpost.Instant) []Window {
 // Load puts windows that a store wrote down into an empty state.
 func (s *State) Load(windows []Window, now signpost.Instant) {
 	for _, w := range windows {
-		*s.slot(w.Seconds, now) = w
+		*s.slot(w.Seconds, now, nil) = w
 	}
 }
