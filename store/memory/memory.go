@@ -47,9 +47,9 @@ type Store struct {
 }
 
 type shard struct {
-	mu   sync.Mutex
-	keys map[[32]byte]*state.State
-	_    [64 - 16]byte // a cache line each, so that shards do not slow each other down
+	mu    sync.Mutex
+	table table
+	_     [128 - 64]byte // two cache lines, so that shards do not slow each other down
 }
 
 // New returns an empty store.
@@ -58,64 +58,56 @@ func New(o Options) *Store {
 	if s.maxKeys <= 0 {
 		s.maxKeys = DefaultMaxKeys
 	}
-	for i := range s.shards {
-		s.shards[i].keys = make(map[[32]byte]*state.State)
-	}
 	return s
 }
 
-// Take implements [signpost.Store]. The Commit is kept: there is nothing to wait for.
-func (s *Store) Take(_ context.Context, q signpost.Request) (signpost.Decision, signpost.Commit, error) {
+// Take implements [signpost.Store]. The Commit is kept: there is nothing to wait for. A key is
+// held only once something was charged to it, so that refusals cost no memory.
+func (s *Store) Take(_ context.Context, q signpost.Request) (d signpost.Decision, _ signpost.Commit, _ error) {
 	if s.closed.Load() {
-		return signpost.Decision{}, signpost.Commit{}, signpost.ErrClosed
+		return d, signpost.Commit{}, signpost.ErrClosed
 	}
-	digest := q.Key.Digest()
-	sh := s.shard(&digest)
+	id := idOf(q.Key)
+	sh := s.shard(&id)
 	sh.mu.Lock()
 	now := s.now(q.At)
-	st := sh.keys[digest]
-	if st == nil {
-		return s.takeNew(sh, digest, now, &q), signpost.Commit{}, nil
+	if st := sh.table.get(&id); st != nil {
+		st.Take(now, &q, &d)
+	} else {
+		s.takeNew(sh, &id, now, &q, &d)
 	}
-	d := st.Take(now, &q)
 	sh.mu.Unlock()
 	return d, signpost.Commit{}, nil
 }
 
-// takeNew is Take for a key that is not there. It is called with the shard's lock and gives it up. A key
-// is kept only if something was charged, so that refusals cost no memory.
-func (s *Store) takeNew(sh *shard, digest [32]byte, now signpost.Instant, q *signpost.Request) signpost.Decision {
+// takeNew is Take for a key that is not there. It holds the shard's lock but while it makes room.
+func (s *Store) takeNew(sh *shard, id *id, now signpost.Instant, q *signpost.Request, d *signpost.Decision) {
 	for s.keys.Add(1) > s.maxKeys {
 		s.keys.Add(-1)
 		sh.mu.Unlock()
 		s.makeRoom(now)
 		sh.mu.Lock()
-		if st := sh.keys[digest]; st != nil { // somebody else was quicker
-			d := st.Take(now, q)
-			sh.mu.Unlock()
-			return d
+		if st := sh.table.get(id); st != nil { // somebody else was quicker
+			st.Take(now, q, d)
+			return
 		}
 	}
-	defer sh.mu.Unlock()
-	st := &state.State{}
-	d := st.Take(now, q)
-	if !d.Admitted {
+	var st state.State
+	if st.Take(now, q, d); !d.Admitted {
 		s.keys.Add(-1)
-		return d
+		return
 	}
 	s.fresh.Add(1)
-	s.sweepSome(sh, now)
-	sh.keys[digest] = st
-	return d
+	s.keys.Add(int64(-sh.table.sweep(4, now)))
+	sh.table.put(id, st)
 }
 
 // Peek implements [signpost.Store].
-func (s *Store) Peek(_ context.Context, q signpost.Request) (signpost.Decision, signpost.Commit, error) {
+func (s *Store) Peek(_ context.Context, q signpost.Request) (d signpost.Decision, _ signpost.Commit, _ error) {
 	if s.closed.Load() {
-		return signpost.Decision{}, signpost.Commit{}, signpost.ErrClosed
+		return d, signpost.Commit{}, signpost.ErrClosed
 	}
-	var d signpost.Decision
-	s.with(q.Key, func(st *state.State) { d = st.Peek(s.now(q.At), &q) })
+	s.with(q.Key, func(st *state.State) { st.Peek(s.now(q.At), &q, &d) })
 	return d, signpost.Commit{}, nil
 }
 
@@ -147,12 +139,15 @@ func (s *Store) Inspect(_ context.Context, k signpost.Key, at signpost.Instant) 
 
 // Reset implements [signpost.Resetter].
 func (s *Store) Reset(_ context.Context, k signpost.Key) error {
-	digest := k.Digest()
-	sh := s.shard(&digest)
+	if s.closed.Load() {
+		return signpost.ErrClosed
+	}
+	id := idOf(k)
+	sh := s.shard(&id)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if _, ok := sh.keys[digest]; ok {
-		delete(sh.keys, digest)
+	if number, ok := sh.table.number(&id); ok {
+		sh.table.delete(number)
 		s.keys.Add(-1)
 	}
 	return nil
@@ -161,21 +156,27 @@ func (s *Store) Reset(_ context.Context, k signpost.Key) error {
 // Settle implements [signpost.Settler]. A key that is not there and for which there is no room is
 // dropped: settling never clears the store.
 func (s *Store) Settle(_ context.Context, k signpost.Key, at signpost.Instant, counts []signpost.Count) error {
-	digest := k.Digest()
-	sh := s.shard(&digest)
+	if s.closed.Load() {
+		return signpost.ErrClosed
+	}
+	id := idOf(k)
+	sh := s.shard(&id)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	now := s.now(at)
-	if st := sh.keys[digest]; st != nil {
+	if st := sh.table.get(&id); st != nil {
 		st.Settle(now, counts)
 		return nil
 	}
-	st := &state.State{}
-	if st.Settle(now, counts); st.Ended(now) || s.keys.Load() >= s.maxKeys {
+	var st state.State
+	if st.Settle(now, counts); st.Ended(now) {
 		return nil
 	}
-	s.keys.Add(1)
-	sh.keys[digest] = st
+	if s.keys.Add(1) > s.maxKeys {
+		s.keys.Add(-1)
+		return nil
+	}
+	sh.table.put(&id, st)
 	return nil
 }
 
@@ -183,19 +184,13 @@ func (s *Store) Settle(_ context.Context, k signpost.Key, at signpost.Instant, c
 func (s *Store) Len() int { return int(s.keys.Load()) }
 
 // Sweep drops every key that has ended at an instant (zero: now), and returns how many those were. The
-// store sweeps by itself as keys come; an owner may call it to give memory back when none do.
+// store sweeps by itself as new keys come; an owner may call this to give room back when none do.
 func (s *Store) Sweep(at signpost.Instant) int {
 	dropped := 0
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.mu.Lock()
-		now := s.now(at)
-		for digest, st := range sh.keys {
-			if st.Ended(now) {
-				delete(sh.keys, digest)
-				dropped++
-			}
-		}
+		dropped += sh.table.sweep(len(sh.table.cells), s.now(at))
 		sh.mu.Unlock()
 	}
 	s.keys.Add(int64(-dropped))
@@ -215,34 +210,19 @@ func (s *Store) now(at signpost.Instant) signpost.Instant {
 	return s.clock.Now()
 }
 
-func (s *Store) shard(digest *[32]byte) *shard { return &s.shards[digest[31]] }
+func (s *Store) shard(d *id) *shard { return &s.shards[d[len(d)-1]] }
 
 // with runs f on the state of a key under its lock; on an empty one if the key is not there.
 func (s *Store) with(k signpost.Key, f func(*state.State)) {
-	digest := k.Digest()
-	sh := s.shard(&digest)
+	id := idOf(k)
+	sh := s.shard(&id)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	st := sh.keys[digest]
+	st := sh.table.get(&id)
 	if st == nil {
 		st = &state.State{}
 	}
 	f(st)
-}
-
-// sweepSome looks at a few keys, anywhere in the shard, and drops those that have ended. One key in, up
-// to four looked at: so the ended can be no more than about a quarter for long.
-func (s *Store) sweepSome(sh *shard, now signpost.Instant) {
-	looked := 0
-	for digest, st := range sh.keys { // a map is ranged over from a random place
-		if st.Ended(now) {
-			delete(sh.keys, digest)
-			s.keys.Add(-1)
-		}
-		if looked++; looked == 4 {
-			return
-		}
-	}
 }
 
 // makeRoom is called without a lock when the store is full.
@@ -258,8 +238,8 @@ func (s *Store) makeRoom(now signpost.Instant) {
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.mu.Lock()
-		s.keys.Add(int64(-len(sh.keys)))
-		clear(sh.keys)
+		s.keys.Add(int64(-len(sh.table.cells)))
+		sh.table = table{}
 		sh.mu.Unlock()
 	}
 	if s.onClear != nil {
