@@ -49,8 +49,14 @@ func Roll(stored RawWindow, len, now Instant) (w RawWindow, clockFault bool) {
 // window's Start and Used, and the lease, in one step with having read them.
 //
 // The request must be valid, as [Limiter] makes sure, and r.Now must be after the epoch.
-func Judge(r *Raw, q *Request) Decision {
-	d := Decision{
+func Judge(r *Raw, q *Request) (d Decision) {
+	JudgeInto(r, q, &d)
+	return d
+}
+
+// JudgeInto is Judge for stores that count the nanoseconds: a Decision is too large to be copied for nothing.
+func JudgeInto(r *Raw, q *Request, d *Decision) {
+	*d = Decision{
 		At:         r.Now,
 		Admitted:   true,
 		Expensive:  q.Expensive,
@@ -90,7 +96,7 @@ func Judge(r *Raw, q *Request) Decision {
 		d.wait = 0
 	}
 	if !d.Admitted { // Step 4: all or nothing.
-		return d
+		return
 	}
 	for i := range d.n {
 		d.windows[i].Used += cost
@@ -98,7 +104,6 @@ func Judge(r *Raw, q *Request) Decision {
 	if q.Expensive {
 		d.Lease = Lease{Key: q.Key, ID: q.LeaseID, Expires: r.Now.Add(LeaseLife)}
 	}
-	return d
 }
 
 // JudgePeek decides what a request of cost 1 would be told, charging and granting nothing:

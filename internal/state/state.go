@@ -49,7 +49,7 @@ type lease struct {
 func (s *State) Take(now signpost.Instant, q *signpost.Request, d *signpost.Decision) {
 	raw := signpost.Raw{Now: now}
 	s.read(&raw, q)
-	*d = signpost.Judge(&raw, q)
+	signpost.JudgeInto(&raw, q, d)
 	if q.Expensive {
 		s.clampLeases(now)
 	}

@@ -14,11 +14,11 @@ import (
 	"github.com/signposthq/signpost/internal/state"
 )
 
-// DefaultMaxKeys is how many keys a store holds unless it is told otherwise. A key takes about 150 bytes.
+// DefaultMaxKeys is how many keys a store holds unless it is told otherwise. A key takes at most 150 bytes.
 const DefaultMaxKeys = 1_000_000
 
-// shardCount is far above the cores of any machine, so that two of them seldom want the same lock.
-const shardCount = 256
+// shardCount is well above the cores of most machines, so that two of them seldom want the same lock.
+const shardCount = 64
 
 // Options are what a store can be told. The zero Options are right for most.
 type Options struct {
@@ -33,7 +33,7 @@ type Options struct {
 
 // Store is a [signpost.Store]. A take allocates nothing but what a key that is new needs. It has no
 // goroutine of its own: each new key looks at a few others and drops those that have ended, so
-// that at most about a quarter of what it holds is over.
+// that about a quarter of what it holds is over, at most.
 type Store struct {
 	shards  [shardCount]shard
 	clock   *clock.Clock
@@ -47,9 +47,18 @@ type Store struct {
 }
 
 type shard struct {
-	mu    sync.Mutex
-	table table
-	_     [128 - 64]byte // two cache lines, so that shards do not slow each other down
+	mu   sync.Mutex
+	keys map[id]*state.State
+	_    [64 - 16]byte // a cache line each, so that shards do not slow each other down
+}
+
+// id is what the store keeps of a key: 128 bits of its digest. A map of whole digests is twice
+// as large, and a take from a large map costs what its cache misses cost.
+type id [16]byte
+
+func idOf(k signpost.Key) id {
+	d := k.Digest()
+	return id(d[:16])
 }
 
 // New returns an empty store.
@@ -57,6 +66,9 @@ func New(o Options) *Store {
 	s := &Store{clock: clock.New(), maxKeys: int64(o.MaxKeys), onClear: o.OnClear}
 	if s.maxKeys <= 0 {
 		s.maxKeys = DefaultMaxKeys
+	}
+	for i := range s.shards {
+		s.shards[i].keys = make(map[id]*state.State)
 	}
 	return s
 }
@@ -71,70 +83,65 @@ func (s *Store) Take(_ context.Context, q signpost.Request) (d signpost.Decision
 	sh := s.shard(&id)
 	sh.mu.Lock()
 	now := s.now(q.At)
-	if st := sh.table.get(&id); st != nil {
+	if st := sh.keys[id]; st != nil {
 		st.Take(now, &q, &d)
 	} else {
-		s.takeNew(sh, &id, now, &q, &d)
+		s.takeNew(sh, id, now, &q, &d)
 	}
 	sh.mu.Unlock()
 	return d, signpost.Commit{}, nil
 }
 
 // takeNew is Take for a key that is not there. It holds the shard's lock but while it makes room.
-func (s *Store) takeNew(sh *shard, id *id, now signpost.Instant, q *signpost.Request, d *signpost.Decision) {
+func (s *Store) takeNew(sh *shard, id id, now signpost.Instant, q *signpost.Request, d *signpost.Decision) {
 	for s.keys.Add(1) > s.maxKeys {
 		s.keys.Add(-1)
 		sh.mu.Unlock()
 		s.makeRoom(now)
 		sh.mu.Lock()
-		if st := sh.table.get(id); st != nil { // somebody else was quicker
+		if st := sh.keys[id]; st != nil { // somebody else was quicker
 			st.Take(now, q, d)
 			return
 		}
 	}
-	var st state.State
+	st := &state.State{}
 	if st.Take(now, q, d); !d.Admitted {
 		s.keys.Add(-1)
 		return
 	}
 	s.fresh.Add(1)
-	s.keys.Add(int64(-sh.table.sweep(4, now)))
-	sh.table.put(id, st)
+	s.sweepSome(sh, now)
+	sh.keys[id] = st
 }
 
 // Peek implements [signpost.Store].
 func (s *Store) Peek(_ context.Context, q signpost.Request) (d signpost.Decision, _ signpost.Commit, _ error) {
-	if s.closed.Load() {
-		return d, signpost.Commit{}, signpost.ErrClosed
-	}
-	s.with(q.Key, func(st *state.State) { st.Peek(s.now(q.At), &q, &d) })
-	return d, signpost.Commit{}, nil
+	err := s.with(q.Key, q.At, func(st *state.State, now signpost.Instant) { st.Peek(now, &q, &d) })
+	return d, signpost.Commit{}, err
 }
 
 // Release implements [signpost.Store]. It is done when it returns.
 func (s *Store) Release(l signpost.Lease) {
-	s.with(l.Key, func(st *state.State) { st.Release(l.ID) })
+	s.with(l.Key, 0, func(st *state.State, _ signpost.Instant) { st.Release(l.ID) })
 }
 
 // Renew implements [signpost.Renewer].
 func (s *Store) Renew(_ context.Context, l signpost.Lease, at signpost.Instant) (signpost.Lease, error) {
-	err := error(signpost.ErrLeaseGone)
-	s.with(l.Key, func(st *state.State) {
-		if expires, ok := st.Renew(l.ID, s.now(at)); ok {
-			l.Expires, err = expires, nil
-		}
-	})
-	if err != nil {
+	alive := false
+	err := s.with(l.Key, at, func(st *state.State, now signpost.Instant) { l.Expires, alive = st.Renew(l.ID, now) })
+	switch {
+	case err != nil:
 		return signpost.Lease{}, err
+	case !alive:
+		return signpost.Lease{}, signpost.ErrLeaseGone
 	}
 	return l, nil
 }
 
 // Inspect implements [signpost.Inspector].
-func (s *Store) Inspect(_ context.Context, k signpost.Key, at signpost.Instant) (signpost.Inspection, error) {
-	var in signpost.Inspection
-	s.with(k, func(st *state.State) { in = st.Inspect(k, s.now(at)) })
-	return in, nil
+func (s *Store) Inspect(_ context.Context, k signpost.Key, at signpost.Instant) (in signpost.Inspection, _ error) {
+	err := s.with(k, at, func(st *state.State, now signpost.Instant) { in = st.Inspect(k, now) })
+	return in, err
 }
 
 // Reset implements [signpost.Resetter].
@@ -146,8 +153,8 @@ func (s *Store) Reset(_ context.Context, k signpost.Key) error {
 	sh := s.shard(&id)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if number, ok := sh.table.number(&id); ok {
-		sh.table.delete(number)
+	if sh.keys[id] != nil {
+		delete(sh.keys, id)
 		s.keys.Add(-1)
 	}
 	return nil
@@ -164,11 +171,11 @@ func (s *Store) Settle(_ context.Context, k signpost.Key, at signpost.Instant, c
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	now := s.now(at)
-	if st := sh.table.get(&id); st != nil {
+	if st := sh.keys[id]; st != nil {
 		st.Settle(now, counts)
 		return nil
 	}
-	var st state.State
+	st := &state.State{}
 	if st.Settle(now, counts); st.Ended(now) {
 		return nil
 	}
@@ -176,7 +183,7 @@ func (s *Store) Settle(_ context.Context, k signpost.Key, at signpost.Instant, c
 		s.keys.Add(-1)
 		return nil
 	}
-	sh.table.put(&id, st)
+	sh.keys[id] = st
 	return nil
 }
 
@@ -190,7 +197,13 @@ func (s *Store) Sweep(at signpost.Instant) int {
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.mu.Lock()
-		dropped += sh.table.sweep(len(sh.table.cells), s.now(at))
+		now := s.now(at)
+		for id, st := range sh.keys {
+			if st.Ended(now) {
+				delete(sh.keys, id)
+				dropped++
+			}
+		}
 		sh.mu.Unlock()
 	}
 	s.keys.Add(int64(-dropped))
@@ -210,19 +223,38 @@ func (s *Store) now(at signpost.Instant) signpost.Instant {
 	return s.clock.Now()
 }
 
-func (s *Store) shard(d *id) *shard { return &s.shards[d[len(d)-1]] }
+func (s *Store) shard(d *id) *shard { return &s.shards[d[len(d)-1]%shardCount] }
 
-// with runs f on the state of a key under its lock; on an empty one if the key is not there.
-func (s *Store) with(k signpost.Key, f func(*state.State)) {
+// with runs f on the state of a key under its lock, at an instant (zero: now); on an empty state if the key is not there.
+func (s *Store) with(k signpost.Key, at signpost.Instant, f func(*state.State, signpost.Instant)) error {
+	if s.closed.Load() {
+		return signpost.ErrClosed
+	}
 	id := idOf(k)
 	sh := s.shard(&id)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	st := sh.table.get(&id)
+	st := sh.keys[id]
 	if st == nil {
 		st = &state.State{}
 	}
-	f(st)
+	f(st, s.now(at))
+	return nil
+}
+
+// sweepSome looks at a few keys of a shard and drops those that have ended. Four are looked at for
+// each one that comes, so the ended can be no more than about a quarter for long.
+func (s *Store) sweepSome(sh *shard, now signpost.Instant) {
+	looked := 0
+	for id, st := range sh.keys { // a map is ranged over from a random place
+		if st.Ended(now) {
+			delete(sh.keys, id)
+			s.keys.Add(-1)
+		}
+		if looked++; looked == 4 {
+			return
+		}
+	}
 }
 
 // makeRoom is called without a lock when the store is full.
@@ -238,8 +270,8 @@ func (s *Store) makeRoom(now signpost.Instant) {
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.mu.Lock()
-		s.keys.Add(int64(-len(sh.table.cells)))
-		sh.table = table{}
+		s.keys.Add(int64(-len(sh.keys)))
+		sh.keys = make(map[id]*state.State)
 		sh.mu.Unlock()
 	}
 	if s.onClear != nil {
