@@ -94,7 +94,17 @@ func (s *Store) Take(_ context.Context, q signpost.Request) (d signpost.Decision
 
 // takeNew is Take for a key that is not there. It holds the shard's lock but while it makes room.
 func (s *Store) takeNew(sh *shard, id id, now signpost.Instant, q *signpost.Request, d *signpost.Decision) {
-	for s.keys.Add(1) > s.maxKeys {
+	for {
+		st := &state.State{}
+		if st.Take(now, q, d); !d.Admitted {
+			return
+		}
+		if s.keys.Add(1) <= s.maxKeys {
+			s.fresh.Add(1)
+			s.sweepSome(sh, now)
+			sh.keys[id] = st
+			return
+		}
 		s.keys.Add(-1)
 		sh.mu.Unlock()
 		s.makeRoom(now)
@@ -104,14 +114,6 @@ func (s *Store) takeNew(sh *shard, id id, now signpost.Instant, q *signpost.Requ
 			return
 		}
 	}
-	st := &state.State{}
-	if st.Take(now, q, d); !d.Admitted {
-		s.keys.Add(-1)
-		return
-	}
-	s.fresh.Add(1)
-	s.sweepSome(sh, now)
-	sh.keys[id] = st
 }
 
 // Peek implements [signpost.Store].
