@@ -1,0 +1,41 @@
+# SPDX-FileCopyrightText: 2026 The Signpost Authors
+# SPDX-License-Identifier: Apache-2.0
+
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
+FUZZTIME    ?= 20s
+
+.PHONY: help run build test check unit fuzz bench needs
+
+help: ## show this help
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: ## run the limiter in front of a sample API, on the embedded store
+	go run ./cmd/signpost serve
+
+build: ## build bin/signpost
+	go build -trimpath -o bin/signpost ./cmd/signpost
+
+test: needs check unit ## install what the tests need, then check and test everything
+
+needs:
+	scripts/needs nginx
+
+check: ## format, vet, staticcheck, known vulnerabilities
+	scripts/gofmt
+	go vet ./...
+	cd bench && go vet ./...
+	go run $(STATICCHECK) ./...
+	cd bench && go run $(STATICCHECK) ./...
+	scripts/vulncheck $(GOVULNCHECK)
+
+# The packages are tested two at a time, as they start servers and kill them.
+unit:
+	go test -race -p 2 -timeout 10m ./...
+	cd bench && go test -timeout 5m ./...
+
+fuzz: ## fuzz every parser for FUZZTIME each
+	scripts/fuzz $(FUZZTIME)
+
+bench: ## measure beside other limiters and rewrite docs/benchmarks.md
+	cd bench && go run ./cmd/report
