@@ -140,7 +140,7 @@ func testUnknown(t *testing.T, r link.Registry) {
 	}
 
 	id := rec.Hash.ID()
-	for _, id := range []string{"", link.Mint().Hash().ID(), id[:15], id + "0", "zzzzzzzzzzzzzzzz", "../../etc/passwd"} {
+	for _, id := range []string{"", link.Mint().Hash().ID(), id[:14], id + "0", id + "00", "zzzzzzzzzzzzzzzz", "../../etc/passwd"} {
 		if _, _, err := r.Show(t.Context(), id); !errors.Is(err, link.ErrUnknown) {
 			t.Errorf("Show(%q): %v, want ErrUnknown", id, err)
 		}
