@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package storetest
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/signposthq/signpost"
+)
+
+// testLinearizable runs clients at the same time on a few keys, and looks for an order of their operations,
+// none moved out of the time between its call and its return, in which the model gives the same answers.
+func testLinearizable(t *testing.T, o Options) {
+	const (
+		clients = 6
+		each    = 30
+		keys    = 2
+	)
+	stores := o.clients(t, clients)
+	bound := signpost.MustParseBound("9/10s 14/min 3 concurrent")
+	prefix := unused()
+
+	var (
+		wg      sync.WaitGroup
+		mu      sync.Mutex
+		history []porcupine.Operation
+	)
+	begin := time.Now()
+	for client, s := range stores {
+		wg.Go(func() {
+			var held []signpost.Lease
+			for i := range each {
+				key := signpost.KeyOf(prefix, string(rune('a'+(i+client)%keys)))
+				op := operation{q: signpost.Request{
+					Key:   key,
+					Bound: bound,
+					// Two seconds around an edge, on clocks that disagree.
+					At: t0.Add(time.Duration(9500+i*60-client%3*400) * time.Millisecond),
+				}}
+				switch i % 5 {
+				case 0, 1:
+					op.q.Expensive, op.q.LeaseID = true, signpost.NewLeaseID()
+				case 2:
+					op.q.Cost = 2
+				case 3:
+					op.kind = opPeek
+				case 4:
+					if len(held) == 0 {
+						continue
+					}
+					op.kind, op.lease, held = opRelease, held[0], held[1:]
+					op.q.Key = op.lease.Key
+				}
+				call := time.Since(begin)
+				answer, err := op.store(t, s)
+				back := time.Since(begin)
+				if err != nil {
+					t.Errorf("client %d: %v: %v", client, op, err)
+					return
+				}
+				if op.kind == opTake && op.q.Expensive {
+					held = append(held, signpost.Lease{Key: key, ID: op.q.LeaseID})
+				}
+				mu.Lock()
+				history = append(history, porcupine.Operation{ClientId: client, Input: op, Call: int64(call), Output: answer, Return: int64(back)})
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		return
+	}
+	switch porcupine.CheckOperationsTimeout(linear, history, patience) {
+	case porcupine.Illegal:
+		t.Errorf("%d operations of %d clients are in no order in which one store would give these answers", len(history), clients)
+	case porcupine.Unknown:
+		t.Errorf("no order of %d operations was found or ruled out in %v", len(history), patience)
+	}
+}
+
+// linear is the model for the search: it never changes a state in place.
+var linear = porcupine.Model{
+	Partition: func(history []porcupine.Operation) (parts [][]porcupine.Operation) {
+		at := map[signpost.Key]int{}
+		for _, op := range history {
+			key := op.Input.(operation).q.Key
+			if _, ok := at[key]; !ok {
+				at[key] = len(parts)
+				parts = append(parts, nil)
+			}
+			parts[at[key]] = append(parts[at[key]], op)
+		}
+		return parts
+	},
+	Init: func() any { return newModel() },
+	Step: func(state, input, output any) (bool, any) {
+		next := state.(*model).clone()
+		return input.(operation).model(next) == output.(string), next
+	},
+	Equal: func(a, b any) bool { return a.(*model).String() == b.(*model).String() },
+}

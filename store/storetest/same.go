@@ -1,0 +1,246 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/signposthq/signpost"
+)
+
+// Same feeds random streams of operations to every store and to the model, and wants the same answers from all:
+// takes and peeks of changing bounds and costs, releases, renewals, resets, settling and inspections, on a
+// clock that stands still, runs, jumps ahead and is set back. Whether an answer is degraded is not compared, so a store that
+// is wrapped, or a fallback, can be among them. What a store lacks is left out for all of them.
+//
+// A failing stream is made as short as it can be, and printed with a seed that brings it back (-rapid.seed).
+func Same(t *testing.T, open map[string]func(testing.TB) signpost.Store) {
+	stores := map[string]signpost.Store{}
+	for name, f := range open {
+		stores[name] = f(t)
+		closeAtEnd(t, stores[name])
+	}
+	names := slices.Sorted(maps.Keys(stores))
+	rapid.Check(t, func(rt *rapid.T) {
+		// One key a stream: a store may drop a key that has ended when it is given another one.
+		key := signpost.KeyOf(unused(), "link")
+		m, now := newModel(), t0.Add(time.Duration(rapid.IntRange(0, 7_200_000).Draw(rt, "begin"))*time.Millisecond)
+		var granted []signpost.Lease
+		for range rapid.IntRange(1, 40).Draw(rt, "length") {
+			now = moved.Draw(rt, "clock")(now)
+			o := drawOperation(rt, key, now, granted)
+			want := o.model(m)
+			rt.Logf("%v\n%s", o, want)
+			for _, name := range names {
+				got, err := o.store(t, stores[name])
+				if errors.Is(err, errors.ErrUnsupported) {
+					continue
+				}
+				if err != nil {
+					rt.Fatalf("%s: %v: %v", name, o, err)
+				}
+				if got != want {
+					rt.Fatalf("%s: %v\n got %s\nwant %s\nstate before or after: %v", name, o, got, want, m)
+				}
+			}
+			if o.kind == opTake && o.q.Expensive {
+				granted = append(granted, signpost.Lease{Key: key, ID: o.q.LeaseID})
+			}
+		}
+	})
+}
+
+func testModel(t *testing.T, o Options) {
+	Same(t, map[string]func(testing.TB) signpost.Store{"store": o.Open})
+}
+
+type opKind int
+
+const (
+	opTake opKind = iota
+	opPeek
+	opRelease
+	opRenew
+	opReset
+	opSettle
+	opInspect
+)
+
+// operation is one call, and everything that goes into it.
+type operation struct {
+	kind   opKind
+	q      signpost.Request // its key and instant are those of the call
+	lease  signpost.Lease
+	counts []signpost.Count
+}
+
+func (o operation) String() string {
+	switch o.kind {
+	case opTake, opPeek:
+		return fmt.Sprintf("%s at %d, bound %v, cost %d, expensive=%v", o.kind, o.q.At, o.q.Bound, o.q.Cost, o.q.Expensive)
+	case opRelease, opRenew:
+		return fmt.Sprintf("%s at %d, lease %x", o.kind, o.q.At, o.lease.ID)
+	default:
+		return fmt.Sprintf("%s at %d, counts %v", o.kind, o.q.At, o.counts)
+	}
+}
+
+func (k opKind) String() string {
+	return [...]string{"take", "peek", "release", "renew", "reset", "settle", "inspect"}[k]
+}
+
+// model does the operation on the model, and writes down the answer.
+func (o operation) model(m *model) string {
+	switch o.kind {
+	case opTake:
+		return m.take(&o.q).String()
+	case opPeek:
+		return m.peek(&o.q).String()
+	case opRelease:
+		m.release(o.lease.ID)
+		return ""
+	case opRenew:
+		expires, ok := m.renew(o.lease.ID, o.q.At)
+		return renewalText(expires, ok)
+	case opReset:
+		m.reset()
+		return ""
+	case opSettle:
+		m.settle(o.q.At, o.counts)
+		return ""
+	default:
+		return inspectionText(m.inspect(o.q.Key, o.q.At))
+	}
+}
+
+// store does the operation on a store, and writes down the answer in the same way.
+func (o operation) store(t testing.TB, s signpost.Store) (string, error) {
+	ctx := t.Context()
+	switch o.kind {
+	case opTake:
+		d, _, err := s.Take(ctx, o.q)
+		return verdictOf(&d).String(), err
+	case opPeek:
+		d, _, err := s.Peek(ctx, o.q)
+		return verdictOf(&d).String(), err
+	case opRelease:
+		release(t, s, o.lease)
+		return "", nil
+	case opRenew:
+		if r, ok := s.(signpost.Renewer); ok {
+			l, err := r.Renew(ctx, o.lease, o.q.At)
+			if errors.Is(err, signpost.ErrLeaseGone) {
+				return renewalText(0, false), nil
+			}
+			return renewalText(l.Expires, true), err
+		}
+	case opReset:
+		if r, ok := s.(signpost.Resetter); ok {
+			return "", r.Reset(ctx, o.q.Key)
+		}
+	case opSettle:
+		if r, ok := s.(signpost.Settler); ok {
+			return "", r.Settle(ctx, o.q.Key, o.q.At, o.counts)
+		}
+	case opInspect:
+		if r, ok := s.(signpost.Inspector); ok {
+			in, err := r.Inspect(ctx, o.q.Key, o.q.At)
+			return inspectionText(in), err
+		}
+	}
+	return "", errors.ErrUnsupported
+}
+
+func renewalText(expires signpost.Instant, ok bool) string {
+	return fmt.Sprintf("lease until %d, alive=%v", expires, ok)
+}
+
+// moved draws what happens to the clock between two operations.
+var moved = rapid.Custom(func(t *rapid.T) func(signpost.Instant) signpost.Instant {
+	by := func(d time.Duration) func(signpost.Instant) signpost.Instant {
+		return func(now signpost.Instant) signpost.Instant { return max(1, now.Add(d)) }
+	}
+	const year = 365 * 24 * time.Hour
+	switch rapid.IntRange(0, 19).Draw(t, "move") {
+	case 0, 1, 2, 3, 4, 5:
+		return by(0)
+	case 6, 7, 8:
+		return by(time.Duration(rapid.IntRange(1, 2000).Draw(t, "ms")) * time.Millisecond)
+	case 9, 10, 11:
+		return by(time.Duration(rapid.IntRange(1, 90).Draw(t, "s")) * time.Second)
+	case 12:
+		return by(time.Duration(rapid.IntRange(1, 48).Draw(t, "h")) * time.Hour)
+	case 13, 14: // to an edge, or a millisecond before it
+		length := rapid.SampledFrom(lengths).Draw(t, "edge")
+		before := signpost.Instant(rapid.IntRange(0, 1).Draw(t, "before"))
+		return func(now signpost.Instant) signpost.Instant {
+			ms := signpost.Instant(length.Milliseconds())
+			return (now/ms+1)*ms - before
+		}
+	case 15, 16:
+		return by(-time.Duration(rapid.IntRange(1, 5000).Draw(t, "back ms")) * time.Millisecond)
+	case 17:
+		return by(-time.Duration(rapid.IntRange(5, 600).Draw(t, "back s")) * time.Second)
+	case 18:
+		return by(-time.Duration(rapid.IntRange(1, 400).Draw(t, "back h")) * time.Hour)
+	default:
+		return by(rapid.SampledFrom([]time.Duration{year, -year}).Draw(t, "fault"))
+	}
+})
+
+// lengths are more than a key holds.
+var lengths = []time.Duration{
+	time.Second, 2 * time.Second, 10 * time.Second, 20 * time.Second, time.Minute, 90 * time.Second,
+	5 * time.Minute, time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, signpost.MaxWindowLen,
+}
+
+var bounds = rapid.Custom(func(t *rapid.T) signpost.Bound {
+	var ws []signpost.Window
+	n := rapid.IntRange(1, signpost.MaxWindows).Draw(t, "windows")
+	chosen := rapid.SliceOfNDistinct(rapid.SampledFrom(lengths), n, n, rapid.ID[time.Duration]).Draw(t, "lengths")
+	slices.Sort(chosen)
+	limit := 0
+	for _, length := range chosen {
+		limit += rapid.IntRange(0, 5).Draw(t, "more")
+		ws = append(ws, signpost.Window{Len: length, Limit: uint32(limit)})
+	}
+	b, err := signpost.NewBound(rapid.IntRange(0, 3).Draw(t, "concurrent"), ws...)
+	if err != nil {
+		t.Fatalf("make a bound: %v", err)
+	}
+	return b
+})
+
+func drawOperation(t *rapid.T, key signpost.Key, now signpost.Instant, granted []signpost.Lease) operation {
+	kinds := []opKind{
+		opTake, opTake, opTake, opTake, opTake, opTake, opTake, opTake, opTake,
+		opPeek, opPeek, opRelease, opRelease, opRenew, opReset, opSettle, opInspect,
+	}
+	o := operation{kind: rapid.SampledFrom(kinds).Draw(t, "op"), q: signpost.Request{Key: key, At: now}}
+	switch o.kind {
+	case opTake, opPeek:
+		o.q.Bound = bounds.Draw(t, "bound")
+		o.q.Cost = rapid.SampledFrom([]uint32{0, 0, 1, 1, 2, 5, 1<<32 - 1}).Draw(t, "cost")
+		o.q.Expensive = rapid.Bool().Draw(t, "expensive")
+		o.q.LeaseID = signpost.NewLeaseID()
+	case opRelease, opRenew:
+		o.lease = signpost.Lease{Key: key, ID: signpost.NewLeaseID()}
+		if len(granted) > 0 {
+			o.lease = rapid.SampledFrom(granted).Draw(t, "lease")
+		}
+	case opSettle:
+		length := rapid.SampledFrom(lengths).Draw(t, "length")
+		ms := signpost.Instant(length.Milliseconds())
+		start := now/ms*ms + ms*signpost.Instant(rapid.SampledFrom([]int{0, 0, 0, 1, -1}).Draw(t, "interval"))
+		o.counts = []signpost.Count{{Len: length, Start: start, Used: rapid.SampledFrom([]uint32{1, 3, 1<<32 - 1}).Draw(t, "used")}}
+	}
+	return o
+}
