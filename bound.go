@@ -4,6 +4,7 @@
 package signpost
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -83,7 +84,7 @@ func NewBound(concurrent int, windows ...Window) (Bound, error) {
 	if concurrent < 0 || concurrent > MaxConcurrent {
 		fault("concurrency %d is not from 0 to %d", concurrent, MaxConcurrent)
 	}
-	sorted := slices.SortedStableFunc(slices.Values(windows), func(a, b Window) int { return int(min(1, max(-1, a.Len-b.Len))) })
+	sorted := slices.SortedStableFunc(slices.Values(windows), func(a, b Window) int { return cmp.Compare(a.Len, b.Len) })
 	for i, w := range sorted {
 		switch {
 		case w.Len < MinWindowLen || w.Len > MaxWindowLen:

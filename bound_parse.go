@@ -53,10 +53,14 @@ func ParseBound(text string) (Bound, error) {
 	if concurrent < 0 {
 		concurrent = DefaultConcurrent
 	}
-	if len(faults) > 0 {
-		return Bound{}, errors.Join(faults...)
+	b, err := NewBound(concurrent, windows...)
+	if len(faults) == 0 {
+		return b, err
 	}
-	return NewBound(concurrent, windows...)
+	if len(windows) > 0 { // what could be read may be wrong too
+		faults = append(faults, err)
+	}
+	return Bound{}, errors.Join(faults...)
 }
 
 // MustParseBound is [ParseBound] for texts that are part of a program; it panics on an error.

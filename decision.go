@@ -112,8 +112,8 @@ type Decision struct {
 	// Degraded says that the store did not answer, or could not make the count durable,
 	// and that the local rules decided.
 	Degraded bool
-	// ClockFault says that a stored window or lease lay further ahead of At than its own
-	// length, and was brought back.
+	// ClockFault says that a stored window lay further ahead of At than its own length, and was
+	// brought back.
 	ClockFault bool
 	// Expensive repeats the request.
 	Expensive bool
