@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package httpdoor
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/signposthq/signpost/door/render"
+)
+
+const (
+	// The server reads on by itself up to this much of a body that was not read, and keeps the connection.
+	serverReads = 256 << 10
+	// Beyond it, a client that is still sending gets this long, in bytes and time, to notice the answer.
+	lingerBytes = 16 << 20
+	lingerTime  = 5 * time.Second
+)
+
+// answer writes a problem: the whole answer of the door. What outer layers have set stays, but
+// for what would let a cache keep it.
+func (p *pass) answer(w http.ResponseWriter, problem render.Problem) {
+	h := w.Header()
+	p.disown(h)
+	render.NoStore(h)
+	h.Set("Content-Type", render.ContentType)
+	h.Del("Content-Length")
+	h.Del("Retry-After")
+	if problem.RetryAfterSeconds > 0 {
+		h.Set("Retry-After", strconv.FormatInt(problem.RetryAfterSeconds, 10))
+	}
+	if p.degraded {
+		h[render.Marker] = []string{render.Degraded}
+	}
+	switch problem.Status {
+	case http.StatusUnauthorized:
+		challenge := p.door.challenge
+		if p.outcome == UnknownCredential {
+			challenge += `, error="invalid_token"`
+		}
+		h.Set("WWW-Authenticate", challenge)
+	case http.StatusTooManyRequests:
+		p.count(h)
+		if problem.RetryAfterSeconds > render.LongWait || p.decision.Never {
+			h.Set("X-Should-Retry", "false")
+		}
+	}
+	linger := p.stillSending() && http.NewResponseController(w).EnableFullDuplex() == nil
+	if linger {
+		h.Set("Connection", "close")
+	}
+	w.WriteHeader(problem.Status)
+	if p.request.Method != http.MethodHead {
+		_, _ = w.Write(problem.JSON()) // a client that is gone has no use for the error
+	}
+	if linger {
+		p.linger(w)
+	}
+}
+
+// stillSending reports whether the client may be in the middle of a body that is too large for the server
+// to read on by itself. Over HTTP/2 it can be told to stop, and one that waits for "100 Continue" has not begun.
+func (p *pass) stillSending() bool {
+	r := p.request
+	return r.ProtoMajor == 1 && hasBody(r) && (r.ContentLength < 0 || r.ContentLength > serverReads) && r.Header.Get("Expect") == ""
+}
+
+// linger reads on for a while after the answer. To close at once would reset the connection, and a client that
+// sends everything before it reads would never see why.
+func (p *pass) linger(w http.ResponseWriter) {
+	rc := http.NewResponseController(w)
+	if rc.Flush() != nil || rc.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
+		return
+	}
+	_, _ = io.CopyN(io.Discard, p.request.Body, lingerBytes)
+}

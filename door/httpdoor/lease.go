@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package httpdoor
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/signposthq/signpost"
+)
+
+const (
+	// renewEvery leaves two more tries before a lease ends.
+	renewEvery = signpost.LeaseLife / 3
+	// maxHold is how long a lease is renewed. Work that takes longer goes on without one.
+	maxHold = 10 * time.Minute
+	// renewTimeout bounds one renewal.
+	renewTimeout = 5 * time.Second
+)
+
+// hold keeps the lease of expensive work alive until the work ends, and gives it back once.
+// For cheap work it does nothing.
+type hold struct {
+	limiter *signpost.Limiter
+
+	mu       sync.Mutex
+	lease    signpost.Lease
+	timer    *time.Timer
+	renewals int
+	cancel   context.CancelFunc // of the renewal under way, or nil
+	ended    bool
+}
+
+func (h *hold) begin(l *signpost.Limiter, lease signpost.Lease) {
+	if lease.IsZero() {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.limiter, h.lease = l, lease
+	h.timer = time.AfterFunc(renewEvery, h.renew)
+}
+
+func (h *hold) renew() {
+	h.mu.Lock()
+	if h.ended {
+		h.mu.Unlock()
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), renewTimeout)
+	defer cancel()
+	h.cancel = cancel
+	lease := h.lease
+	h.mu.Unlock()
+
+	renewed, err := h.limiter.Renew(ctx, lease)
+
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.cancel = nil
+	if err == nil {
+		h.lease = renewed
+	}
+	h.renewals++
+	switch {
+	case h.ended:
+		h.limiter.Release(h.lease)
+	case errors.Is(err, signpost.ErrLeaseGone), errors.Is(err, errors.ErrUnsupported):
+		// There is nothing to renew. The work goes on.
+	case h.renewals < int(maxHold/renewEvery):
+		h.timer.Reset(renewEvery)
+	}
+}
+
+// end gives the lease back. It may be called twice, and does not block.
+func (h *hold) end() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ended || h.lease.IsZero() {
+		return
+	}
+	h.ended = true
+	h.timer.Stop()
+	if h.cancel != nil {
+		// A renewal may come back with another lease than it went with: it gives back what it gets.
+		h.cancel()
+		return
+	}
+	h.limiter.Release(h.lease)
+}
