@@ -132,6 +132,18 @@ type Decision struct {
 	Lease Lease
 }
 
+// Denied returns the refusal of a request that no count was looked at for, because the store did not answer and
+// a wrapper around it is told to deny then. It is Degraded, names no window, and asks for a wait.
+func Denied(q *Request, at Instant, wait time.Duration) Decision {
+	return Decision{
+		At:         at,
+		Degraded:   true,
+		Expensive:  q.Expensive,
+		Concurrent: int32(q.Bound.concurrent),
+		wait:       Instant(wait.Milliseconds()),
+	}
+}
+
 // WindowState is one window of a decision. On an admission Used includes the cost.
 type WindowState struct {
 	Window

@@ -22,6 +22,10 @@ var (
 	// ErrNotDurable is what [Commit.Wait] returns when the count stands in memory but could
 	// not be made durable in time.
 	ErrNotDurable = errors.New("count is not durable")
+	// ErrUnreachable is wrapped by a store that found no way to what is behind it, and ErrStoreAuth by one
+	// that was turned away there: a wrong password, a missing permission. Metrics and logs tell them from other failures.
+	ErrUnreachable = errors.New("store is unreachable")
+	ErrStoreAuth   = errors.New("store turned this process away")
 )
 
 // Store is where the takes of one key are serialised. store/memory and store/disk
@@ -95,7 +99,8 @@ type Settler interface {
 
 // Slicer is a Store of several parts that fail one by one, such as the nodes of a cluster.
 type Slicer interface {
-	// Slice names the part that serialises a key. It does not block.
+	// Slice names the part that serialises a key now. Keys with the same tag MUST be in the same
+	// part. It MUST NOT block.
 	Slice(k Key) string
 }
 
