@@ -20,8 +20,8 @@ type Limiter struct {
 
 // Options are what a Limiter can be told. The zero Options are right for most.
 type Options struct {
-	// Observe is called with every decision and every error of Take, TakeEarly and Peek, on the caller's
-	// path, before they return: for metrics and logs. It must be safe for concurrent use and must not block.
+	// Observe is called with every decision and every error of the store in Take, TakeEarly and Peek, on the
+	// caller's path, before they return: for metrics and logs. It must be safe for concurrent use and must not block.
 	// Without it no clock is read.
 	Observe func(Observation)
 }

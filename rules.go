@@ -46,7 +46,8 @@ func Roll(stored RawWindow, len, now Instant) (w RawWindow, clockFault bool) {
 
 // Judge decides a request from the raw state of its key: steps 1 to 6. It is the only place
 // where a verdict is made. It charges nothing: if the decision admits, the store writes each
-// window's Start and Used, and the lease, in one step with having read them.
+// window's Start and Used, and the lease, in one step with having read them. If it refuses with a
+// ClockFault, the store writes the windows that moved, as they are in the decision.
 //
 // The request must be valid, as [Limiter] makes sure, and r.Now must be after the epoch.
 func Judge(r *Raw, q *Request) (d Decision) {
