@@ -33,12 +33,11 @@ func aboutCaching(name string) bool {
 
 // targeted reports whether some cache reads a field instead of Cache-Control (RFC 9213, and what was before it).
 func targeted(name string) bool {
-	switch len(name) {
-	case len("Edge-Control"), len("X-Accel-Expires"), len("Surrogate-Control"):
-		return strings.EqualFold(name, "Edge-Control") || strings.EqualFold(name, "X-Accel-Expires") || strings.EqualFold(name, "Surrogate-Control")
-	}
 	const suffix = "CDN-Cache-Control"
-	return len(name) >= len(suffix) && strings.EqualFold(name[len(name)-len(suffix):], suffix)
+	if len(name) >= len(suffix) && strings.EqualFold(name[len(name)-len(suffix):], suffix) {
+		return true
+	}
+	return strings.EqualFold(name, "Surrogate-Control") || strings.EqualFold(name, "X-Accel-Expires") || strings.EqualFold(name, "Edge-Control")
 }
 
 // MayBeShared reports whether a cache may give this response to somebody else, so that it must carry no
