@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/signposthq/signpost/internal/daemon"
+)
+
+func serveCommand(p *process) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the door, the decision API and the admin API",
+		Long: `Run the door, the decision API and the admin API.
+
+With no flags it keeps its counts in ./signpost-data and stands in front of a small
+sample, so that there is something to try. With --upstream it stands in front of a service.
+
+What flags say, SIGNPOST_ variables and a file can say too; a flag wins over a variable, and a
+variable over the file. See 'signpost config print' for all of it. SIGHUP reads the file
+again; SIGTERM lets what is in flight end.
+
+Tokens come from the environment alone: SIGNPOST_ADMIN_TOKEN, or one is made on the first
+start and kept in the data directory; SIGNPOST_API_TOKEN, which the api needs off loopback.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return daemon.Run(cmd.Context(), daemon.Options{
+				Sources: sources(p, cmd.Flags()),
+				Stdout:  p.stdout,
+				Stderr:  p.stderr,
+				JSON:    asJSON,
+			})
+		},
+	}
+	configFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print where it listens as one JSON object")
+	return cmd
+}
+
+// served are the fields of the configuration that have a flag.
+var served = []string{"store", "data", "upstream", "door", "api", "admin"}
+
+// configFlags adds the flags that say where a configuration comes from. They have no defaults of
+// their own: what is not given is not said.
+func configFlags(flags *pflag.FlagSet) {
+	flags.String("config", "", "a YAML file (SIGNPOST_CONFIG)")
+	for _, name := range served {
+		flags.String(name, "", daemon.Describe(name))
+	}
+}
+
+func sources(p *process, flags *pflag.FlagSet) daemon.Sources {
+	s := daemon.Sources{File: p.getenv("SIGNPOST_CONFIG"), Env: p.env, Flags: map[string]string{}}
+	flags.Visit(func(f *pflag.Flag) {
+		switch f.Name {
+		case "config":
+			s.File = f.Value.String()
+		case "json":
+		default:
+			s.Flags[f.Name] = f.Value.String()
+		}
+	})
+	return s
+}

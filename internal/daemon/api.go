@@ -1,0 +1,321 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/signposthq/signpost"
+	"github.com/signposthq/signpost/door/render"
+	"github.com/signposthq/signpost/link"
+)
+
+//go:embed openapi.json
+var openAPI []byte
+
+// maxQuestion is the longest body of a question to the API, in bytes.
+const maxQuestion = 16 << 10
+
+// api answers whether work may pass to whoever does the work elsewhere.
+type api struct {
+	limiter *signpost.Limiter
+	links   link.Registry
+	live    func() *settings
+	took    func(door, caller string, k signpost.Key, d *signpost.Decision, err error)
+}
+
+// newAPI returns the handler of the decision API. Its document is openapi.json.
+func newAPI(a *api, token Secret) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/take", a.take)
+	mux.HandleFunc("POST /v1/peek", a.peek)
+	mux.HandleFunc("POST /v1/renew", a.renew)
+	mux.HandleFunc("POST /v1/release", a.release)
+	mux.HandleFunc("GET /v1/limits", a.limits)
+	guarded := requireToken(token, "SIGNPOST_API_TOKEN", mux)
+	outer := http.NewServeMux()
+	outer.Handle("/", guarded)
+	outer.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Write(openAPI)
+	})
+	// A page that somebody reads on this machine must not spend quota here.
+	return http.NewCrossOriginProtection().Handler(outer)
+}
+
+// question is the body of a take and of a peek. It names no instant: on the network the
+// store's clock is the only one.
+type question struct {
+	Link      string          `json:"link"`
+	Namespace string          `json:"namespace"`
+	Key       string          `json:"key"`
+	Bound     *signpost.Bound `json:"bound"`
+	Cost      uint32          `json:"cost"`
+	Expensive bool            `json:"expensive"`
+}
+
+// answer is the body of a decision, admitted or refused.
+type answer struct {
+	Admitted          bool         `json:"admitted"`
+	Degraded          bool         `json:"degraded"`
+	Never             bool         `json:"never"`
+	At                time.Time    `json:"at"`
+	Windows           []windowJSON `json:"windows"`
+	Concurrency       slotsJSON    `json:"concurrency"`
+	Violated          []string     `json:"violatedPolicies,omitempty"`
+	RetryAfterSeconds int64        `json:"retryAfterSeconds,omitempty"`
+	*leaseJSON
+}
+
+type windowJSON struct {
+	Name      string    `json:"name"`
+	Seconds   int64     `json:"seconds"`
+	Limit     uint32    `json:"limit"`
+	Used      uint32    `json:"used"`
+	Remaining uint32    `json:"remaining"`
+	ResetAt   time.Time `json:"resetAt"`
+}
+
+type slotsJSON struct {
+	Limit int32 `json:"limit"`
+	InUse int32 `json:"inUse"` // before this decision; 0 for what is cheap
+}
+
+// leaseJSON is the body of a renewal, and part of an admission that granted a lease.
+type leaseJSON struct {
+	Lease     string    `json:"lease"`
+	ExpiresAt time.Time `json:"leaseExpiresAt"`
+}
+
+// leaseRef is the body of a renewal and of a release.
+type leaseRef struct {
+	Lease string `json:"lease"`
+}
+
+func (a *api) take(w http.ResponseWriter, r *http.Request) {
+	a.decide(w, r, func(ctx context.Context, q signpost.Request) (signpost.Decision, error) {
+		d, err := a.limiter.Take(ctx, q)
+		a.took(doorAPI, "", q.Key, &d, err)
+		return d, err
+	})
+}
+
+func (a *api) peek(w http.ResponseWriter, r *http.Request) { a.decide(w, r, a.limiter.Peek) }
+
+func (a *api) decide(w http.ResponseWriter, r *http.Request, ask func(context.Context, signpost.Request) (signpost.Decision, error)) {
+	var q question
+	if !readJSON(w, r, &q) {
+		return
+	}
+	request, p := a.request(r.Context(), &q)
+	if p != nil {
+		writeProblem(w, *p)
+		return
+	}
+	d, err := ask(r.Context(), request)
+	if err != nil {
+		writeProblem(w, storeProblem(err))
+		return
+	}
+	h := w.Header()
+	if d.Degraded {
+		h[render.Marker] = []string{render.Degraded}
+	}
+	status := http.StatusOK
+	if !d.Admitted {
+		status = http.StatusTooManyRequests
+		if s := d.RetryAfterSeconds(); s > 0 {
+			h.Set("Retry-After", strconv.FormatInt(s, 10))
+		}
+	}
+	writeJSON(w, status, answerOf(&d))
+}
+
+// request turns a question into a request to the limiter, or into what is wrong with it.
+func (a *api) request(ctx context.Context, q *question) (signpost.Request, *render.Problem) {
+	request := signpost.Request{Cost: q.Cost, Expensive: q.Expensive}
+	bound := a.live().config.Links
+	switch named := q.Namespace != "" || q.Key != ""; {
+	case q.Link != "" && named:
+		return request, badRequest("name a link, or a namespace and a key, not both")
+	case q.Link != "":
+		record, p := a.resolve(ctx, q.Link)
+		if p != nil {
+			return request, p
+		}
+		request.Key, bound = record.Hash.Key(), record.HeldTo(bound)
+	case q.Namespace == "" || q.Key == "":
+		return request, badRequest("name a link, or a namespace and a key")
+	default:
+		request.Key = signpost.KeyOf(q.Namespace, q.Key)
+	}
+	if q.Bound != nil {
+		bound = *q.Bound
+	}
+	request.Bound = bound
+	return request, nil
+}
+
+func (a *api) resolve(ctx context.Context, text string) (link.Record, *render.Problem) {
+	l, err := link.Parse(text)
+	if err != nil {
+		return link.Record{}, badRequest(err.Error())
+	}
+	record, err := a.links.Resolve(ctx, l.Hash())
+	switch {
+	case errors.Is(err, link.ErrUnknown):
+		p := problem(http.StatusNotFound, "unknown_link", "This link is not known here. It may have been revoked or have expired.", "")
+		return link.Record{}, &p
+	case err != nil:
+		p := terms.Unavailable()
+		return link.Record{}, &p
+	}
+	a.links.Seen(record.Hash, time.Now())
+	return record, nil
+}
+
+func (a *api) renew(w http.ResponseWriter, r *http.Request) {
+	l, ok := readLease(w, r)
+	if !ok {
+		return
+	}
+	renewed, err := a.limiter.Renew(r.Context(), l)
+	switch {
+	case errors.Is(err, signpost.ErrLeaseGone):
+		writeProblem(w, problem(http.StatusGone, "lease_ended", "This lease has expired or was released. Take again.", ""))
+	case err != nil:
+		writeProblem(w, storeProblem(err))
+	default:
+		writeJSON(w, http.StatusOK, leaseOf(renewed))
+	}
+}
+
+// release is idempotent: a lease that has ended is released already.
+func (a *api) release(w http.ResponseWriter, r *http.Request) {
+	l, ok := readLease(w, r)
+	if !ok {
+		return
+	}
+	a.limiter.Release(l)
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (a *api) limits(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, publishedLimits(a.live(), a.live().config.Links))
+}
+
+func answerOf(d *signpost.Decision) answer {
+	a := answer{
+		Admitted: d.Admitted, Degraded: d.Degraded, Never: d.Never, At: d.At.Time(),
+		Windows:           []windowJSON{},
+		Concurrency:       slotsJSON{d.Concurrent, d.InUse},
+		Violated:          render.Violated(d),
+		RetryAfterSeconds: d.RetryAfterSeconds(),
+	}
+	for _, w := range d.Windows() {
+		a.Windows = append(a.Windows, windowJSON{w.Name(), signpost.Seconds(w.Len), w.Limit, w.Used, w.Remaining(), w.Reset().Time()})
+	}
+	if !d.Lease.IsZero() {
+		l := leaseOf(d.Lease)
+		a.leaseJSON = &l
+	}
+	return a
+}
+
+func leaseOf(l signpost.Lease) leaseJSON {
+	text, _ := l.MarshalText() // never fails
+	return leaseJSON{string(text), l.Expires.Time()}
+}
+
+func readLease(w http.ResponseWriter, r *http.Request) (signpost.Lease, bool) {
+	var ref leaseRef
+	if !readJSON(w, r, &ref) {
+		return signpost.Lease{}, false
+	}
+	var l signpost.Lease
+	if err := l.UnmarshalText([]byte(ref.Lease)); err != nil || l.IsZero() {
+		writeProblem(w, *badRequest("lease: want the text that a take answered with"))
+		return signpost.Lease{}, false
+	}
+	return l, true
+}
+
+// readJSON reads one object without unknown fields. If it cannot, it answers and returns false.
+func readJSON(w http.ResponseWriter, r *http.Request, into any) bool {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxQuestion))
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		writeProblem(w, terms.TooLarge(maxQuestion))
+		return false
+	}
+	if err != nil {
+		writeProblem(w, *badRequest("the body could not be read"))
+		return false
+	}
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		writeProblem(w, *badRequest(describeJSON(err)))
+		return false
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		writeProblem(w, *badRequest("the body holds more than one JSON value"))
+		return false
+	}
+	return true
+}
+
+// describeJSON says what is wrong with a body without repeating any of its values, one of
+// which can be a link.
+func describeJSON(err error) string {
+	var (
+		syntax *json.SyntaxError
+		typed  *json.UnmarshalTypeError
+	)
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "the body is not a whole JSON object"
+	case errors.As(err, &syntax):
+		return fmt.Sprintf("the body is not JSON, at byte %d", syntax.Offset)
+	case errors.As(err, &typed):
+		return fmt.Sprintf("%s: want %s, not %s", typed.Field, typed.Type, typed.Value)
+	}
+	return redact(err.Error())
+}
+
+func badRequest(detail string) *render.Problem {
+	p := problem(http.StatusBadRequest, "bad_request", detail, "")
+	return &p
+}
+
+// storeProblem is what a caller is told when there is no decision.
+func storeProblem(err error) render.Problem {
+	switch {
+	case errors.Is(err, signpost.ErrUsage):
+		return *badRequest(err.Error())
+	case errors.Is(err, errors.ErrUnsupported):
+		return problem(http.StatusNotImplemented, "unsupported", "The store of this daemon cannot do that.", "")
+	}
+	return terms.Unavailable()
+}
+
+func writeJSON(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Cache-Control", "no-store")
+	writeDocument(w, status, body)
+}
+
+// writeDocument is writeJSON for a body whose caching the caller has spoken about.
+func writeDocument(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	json.NewEncoder(w).Encode(body) // an error means that the client has gone
+}

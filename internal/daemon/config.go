@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"log/slog"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"time"
+
+	"github.com/signposthq/signpost"
+)
+
+// The stores that a configuration can name.
+const (
+	StoreDisk   = "disk"
+	StoreMemory = "memory"
+)
+
+// Config is everything that a daemon can be told. [Load] makes one; fields.go says what each
+// field means, is called and may hold.
+type Config struct {
+	Store string
+	Data  string
+	Sync  string
+
+	Upstream          *url.URL // nil: the sample
+	UpstreamTimeout   time.Duration
+	KeepAuthorization bool
+
+	Door  string
+	API   string
+	Admin string
+
+	Links     signpost.Bound
+	Strangers signpost.Bound
+	Expensive []string
+	Shape     Shape
+
+	Try            bool
+	Preflights     bool
+	TrustedProxies []netip.Prefix
+
+	Drain    time.Duration
+	LogLevel slog.Level
+
+	AdminToken Secret // zero: kept in Data, or random
+	APIToken   Secret // zero: none
+}
+
+// Shape is the named bounds on what a caller may send. The upstream enforces them, but for the
+// body; the door publishes them, so that an agent can respect a bound it has not hit.
+type Shape struct {
+	Markdown  int // characters of the longest markdown
+	Relations int // of one note
+	Blocks    int // of one note
+}
+
+// bytesPerChar is the longest encoding of one character in UTF-8.
+const bytesPerChar = 4
+
+// MaxBody returns the largest body in bytes. It is derived, so that no text within the bound on
+// markdown can be too large on the wire.
+func (s Shape) MaxBody() int64 { return int64(s.Markdown) * bytesPerChar }
+
+// Default returns the configuration of "signpost serve" with no flags.
+func Default() Config {
+	return Config{
+		Store:           StoreDisk,
+		Data:            "./signpost-data",
+		Sync:            "always",
+		UpstreamTimeout: 10 * time.Minute,
+		Door:            "127.0.0.1:8080",
+		API:             "127.0.0.1:8081",
+		Admin:           "127.0.0.1:9090",
+		Links:           signpost.DefaultBound,
+		Strangers:       signpost.StrangerBound,
+		Shape:           Shape{Markdown: 262_144, Relations: 100, Blocks: 2_000},
+		Preflights:      true,
+		Drain:           30 * time.Second,
+		LogLevel:        slog.LevelInfo,
+	}
+}
+
+// tokenFile is where the admin token is kept.
+func (c *Config) tokenFile() string { return filepath.Join(c.Data, "admin-token") }
+
+// Secret is a token. It prints as "(secret)"; only Reveal shows it. The zero Secret is none.
+type Secret struct{ text string }
+
+// Reveal returns the token itself.
+func (s Secret) Reveal() string { return s.text }
+
+// IsZero reports whether s is no token.
+func (s Secret) IsZero() bool { return s.text == "" }
+
+// String returns "(secret)", or "" for the zero Secret.
+func (s Secret) String() string {
+	if s.IsZero() {
+		return ""
+	}
+	return "(secret)"
+}
+
+// GoString is String.
+func (s Secret) GoString() string { return s.String() }

@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/signposthq/signpost/door/httpdoor"
+	"github.com/signposthq/signpost/door/render"
+)
+
+// doorHandler is the door listener: what a caller is held to, the try door, and the upstream
+// for those who show a link.
+type doorHandler struct {
+	live func() *settings
+}
+
+func (d *doorHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s := d.live()
+	in, err := withoutPathLink(r)
+	if in != r {
+		// Also where no link could be read: what stands there may be one with a slip in it.
+		w.Header().Set("Referrer-Policy", "no-referrer")
+	}
+	switch {
+	case err != nil:
+		writeProblem(w, credentialProblem(err))
+	case in.URL.Path == limitsPath && (in.Method == http.MethodGet || in.Method == http.MethodHead):
+		s.publish(w, in)
+	case in.URL.Path == tryPath && in.Method == http.MethodPost && s.try != nil:
+		s.try.ServeHTTP(w, in)
+	default:
+		s.upstream.ServeHTTP(w, in)
+	}
+}
+
+// publish answers what a caller is held to: the bound of the link that it shows, or that of
+// owners' links. It costs nothing, and touches no count.
+func (s *settings) publish(w http.ResponseWriter, r *http.Request) {
+	caller, err := s.identify(r)
+	h := w.Header()
+	h.Set("Vary", "Authorization")
+	switch {
+	case errors.Is(err, httpdoor.ErrNoCredential):
+		h.Set("Cache-Control", "public, max-age=300, s-maxage=300")
+		caller.Bound = s.config.Links
+	case err != nil:
+		writeProblem(w, credentialProblem(err))
+		return
+	default:
+		h.Set("Cache-Control", "private, max-age=60")
+	}
+	writeDocument(w, http.StatusOK, publishedLimits(s, caller.Bound))
+}
+
+func credentialProblem(err error) render.Problem {
+	switch {
+	case errors.Is(err, httpdoor.ErrUnknownCredential):
+		return terms.UnknownCredential()
+	case errors.Is(err, httpdoor.ErrBadCredential):
+		return terms.BadCredential()
+	}
+	return terms.Unavailable()
+}

@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/signposthq/signpost/link"
+)
+
+// greeting is what a start prints: where everything is, and the credentials that are shown once.
+type greeting struct {
+	Door           string `json:"door"`
+	API            string `json:"api"`
+	Admin          string `json:"admin"`
+	Upstream       string `json:"upstream,omitempty"`       // absent: the sample
+	Link           string `json:"link,omitempty"`           // only of the first start
+	AdminToken     string `json:"adminToken,omitempty"`     // only where it is kept nowhere
+	AdminTokenFile string `json:"adminTokenFile,omitempty"` // only where it is kept there
+}
+
+// greet prints the greeting to stdout, where nothing else goes.
+func (d *daemon) greet(c *Config, first link.Link, token Secret) error {
+	g := greeting{Door: d.door.url(), API: d.api.url(), Admin: d.admin.url(), Upstream: formatUpstream(c.Upstream), Link: first.Reveal()}
+	switch {
+	case !c.AdminToken.IsZero(): // whoever set it has it
+	case c.Store == StoreMemory:
+		g.AdminToken = token.Reveal()
+	default:
+		g.AdminTokenFile = c.tokenFile()
+	}
+	var err error
+	if d.JSON {
+		err = json.NewEncoder(d.Stdout).Encode(g)
+	} else {
+		_, err = fmt.Fprint(d.Stdout, g.text())
+	}
+	if err != nil {
+		return fmt.Errorf("print where the daemon listens: %w", err)
+	}
+	return nil
+}
+
+// text is the greeting for people. Its curl lines work as they stand.
+func (g *greeting) text() string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	behind := "the built-in sample"
+	if g.Upstream != "" {
+		behind = g.Upstream
+	}
+	line("signpost is running.")
+	line("")
+	line("  door   %s  in front of %s", g.Door, behind)
+	line("  api    %s", g.API)
+	line("  admin  %s", g.Admin)
+	switch {
+	case g.AdminToken != "":
+		line("")
+		line("The admin token, until this process ends:")
+		line("")
+		line("  export SIGNPOST_ADMIN_TOKEN=%s", g.AdminToken)
+	case g.AdminTokenFile != "":
+		line("         the admin token is in %s", g.AdminTokenFile)
+	}
+	line("")
+	if g.Link == "" {
+		line("Links are kept from an earlier start. Mint another: signpost link mint")
+		return b.String()
+	}
+	line("Your first link. It is a credential, and shown only this once:")
+	line("")
+	line("  %s", g.Link)
+	line("")
+	line("Try it:")
+	line("")
+	bearer := "-H 'Authorization: Bearer " + g.Link + "'"
+	if g.Upstream != "" {
+		line("  curl -i %s %s/", bearer, g.Door)
+	} else {
+		line("  curl -i %s %s/read/welcome", bearer, g.Door)
+		line("  curl %s -d 'Buy milk.' %s/remember/shopping", bearer, g.Door)
+		line("  curl %s '%s/recall?q=milk'", bearer, g.Door)
+	}
+	line("  curl %s%s", g.Door, limitsPath)
+	return b.String()
+}

@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/signposthq/signpost"
+)
+
+// leaseCounter is a store around a store that knows how many leases are out: what it saw
+// granted, less what was given back and what has expired.
+type leaseCounter struct {
+	signpost.Store
+
+	mu    sync.Mutex
+	alive map[signpost.LeaseID]signpost.Instant // expiry
+	sweep int                                   // the size at which expired leases are dropped
+}
+
+func newLeaseCounter(s signpost.Store) *leaseCounter {
+	return &leaseCounter{Store: s, alive: map[signpost.LeaseID]signpost.Instant{}}
+}
+
+// Take implements [signpost.Store].
+func (c *leaseCounter) Take(ctx context.Context, q signpost.Request) (signpost.Decision, signpost.Commit, error) {
+	d, commit, err := c.Store.Take(ctx, q)
+	if err == nil && !d.Lease.IsZero() {
+		c.note(d.Lease, d.At)
+	}
+	return d, commit, err
+}
+
+// Release implements [signpost.Store].
+func (c *leaseCounter) Release(l signpost.Lease) {
+	c.mu.Lock()
+	delete(c.alive, l.ID)
+	c.mu.Unlock()
+	c.Store.Release(l)
+}
+
+// Renew implements [signpost.Renewer].
+func (c *leaseCounter) Renew(ctx context.Context, l signpost.Lease, at signpost.Instant) (signpost.Lease, error) {
+	r, ok := c.Store.(signpost.Renewer)
+	if !ok {
+		return signpost.Lease{}, errors.ErrUnsupported
+	}
+	renewed, err := r.Renew(ctx, l, at)
+	if err == nil {
+		c.note(renewed, renewed.Expires.Add(-signpost.LeaseLife))
+	}
+	return renewed, err
+}
+
+func (c *leaseCounter) note(l signpost.Lease, now signpost.Instant) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.alive[l.ID] = l.Expires
+	// Twice what was alive at the last sweep: each lease is looked at a constant number of times.
+	if len(c.alive) > c.sweep {
+		c.dropExpiredLocked(now)
+		c.sweep = max(1024, 2*len(c.alive))
+	}
+}
+
+func (c *leaseCounter) dropExpiredLocked(now signpost.Instant) {
+	for id, expires := range c.alive {
+		if expires <= now {
+			delete(c.alive, id)
+		}
+	}
+}
+
+// count returns how many leases are out.
+func (c *leaseCounter) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dropExpiredLocked(signpost.InstantOf(time.Now()))
+	return len(c.alive)
+}

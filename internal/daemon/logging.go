@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"io"
+	"log/slog"
+	"regexp"
+)
+
+var linkText = regexp.MustCompile(`sp_[0-9A-Za-z]{32}`)
+
+// redact takes every link out of a text.
+func redact(s string) string { return linkText.ReplaceAllLiteralString(s, "sp_...") }
+
+// redactor is the last door of the log: whatever a panic or a library wrote, no link leaves.
+type redactor struct{ w io.Writer }
+
+func (r redactor) Write(p []byte) (int, error) {
+	if linkText.Match(p) {
+		if _, err := io.WriteString(r.w, redact(string(p))); err != nil {
+			return 0, err
+		}
+		return len(p), nil
+	}
+	return r.w.Write(p)
+}
+
+// newLogger returns the JSON log of the daemon. It has a line for each transition and none for a
+// request.
+func newLogger(w io.Writer, level slog.Leveler) *slog.Logger {
+	return slog.New(slog.NewJSONHandler(redactor{w}, &slog.HandlerOptions{Level: level}))
+}

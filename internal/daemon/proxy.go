@@ -1,0 +1,170 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"errors"
+	"io"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/signposthq/signpost/door/httpdoor"
+)
+
+// linkHeader tells the upstream the public ID of the link that a request came with.
+const linkHeader = "X-Signpost-Link"
+
+// newProxy returns the reverse proxy to an upstream. Requests reach it admitted.
+//
+// The upstream sees its own host name, X-Forwarded-For, -Host and -Proto, and X-Signpost-Link.
+// It sees no link: the Authorization field is the door's, and so is a Referer that names one.
+func newProxy(upstream *url.URL, timeout time.Duration, live func() *settings, t *telemetry, logger *slog.Logger) http.Handler {
+	health := &upstreamHealth{log: logger, telemetry: t, upstream: upstream.Host}
+	return &httputil.ReverseProxy{
+		Transport: &http.Transport{
+			DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+			TLSHandshakeTimeout:    10 * time.Second,
+			ResponseHeaderTimeout:  timeout,
+			ExpectContinueTimeout:  time.Second,
+			MaxIdleConnsPerHost:    256,
+			IdleConnTimeout:        90 * time.Second,
+			MaxResponseHeaderBytes: 1 << 20,
+			DisableCompression:     true, // bodies pass as they are
+			ForceAttemptHTTP2:      true,
+		},
+		Rewrite: func(p *httputil.ProxyRequest) {
+			p.SetURL(upstream)
+			p.Out.URL.RawQuery = p.In.URL.RawQuery // as it came: no rule here reads it
+			forward(&live().config, p)
+		},
+		ModifyResponse: func(resp *http.Response) error {
+			health.answered()
+			deleteOurs(resp.Header)
+			prefix := pathPrefix(resp.Request.Context())
+			if prefix != "" {
+				resp.Header.Del("Referrer-Policy") // the door has set its own
+			}
+			if location := resp.Header.Get("Location"); location != "" {
+				resp.Header.Set("Location", relocate(location, prefix, upstream))
+			}
+			return nil
+		},
+		ErrorHandler: health.failed,
+		ErrorLog:     log.New(io.Discard, "", 0), // a line for each request that breaks off
+	}
+}
+
+// forward says to the upstream who asks, in fields that no client can have written.
+func forward(c *Config, p *httputil.ProxyRequest) {
+	in, out := p.In.Header, p.Out.Header
+	peer, _ := netip.ParseAddrPort(p.In.RemoteAddr)
+	trusted := slices.ContainsFunc(c.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(peer.Addr().Unmap()) })
+	if trusted {
+		out["X-Forwarded-For"] = in["X-Forwarded-For"] // SetXForwarded adds the peer
+	}
+	p.SetXForwarded()
+	if trusted {
+		for _, name := range []string{"X-Forwarded-Host", "X-Forwarded-Proto"} {
+			if in[name] != nil {
+				out[name] = in[name]
+			}
+		}
+	}
+	deleteOurs(out)
+	if caller, ok := httpdoor.CallerFromContext(p.In.Context()); ok {
+		out.Set(linkHeader, caller.Name)
+	}
+	if !c.KeepAuthorization {
+		out.Del("Authorization")
+	}
+	if linkText.MatchString(out.Get("Referer")) {
+		out.Del("Referer")
+	}
+}
+
+// deleteOurs deletes the fields that only Signpost may write.
+func deleteOurs(h http.Header) {
+	for name := range h {
+		if strings.HasPrefix(strings.ToLower(name), "x-signpost-") {
+			delete(h, name)
+		}
+	}
+}
+
+// relocate returns where a redirect of the upstream leads on this side of the door: a place of
+// the upstream's own stays behind the same door, and under the path that held the link.
+func relocate(location, prefix string, upstream *url.URL) string {
+	u, err := url.Parse(location)
+	if err != nil {
+		return location
+	}
+	if u.Host == upstream.Host {
+		u.Scheme, u.Host = "", ""
+		if u.Path == "" {
+			u.Path = "/"
+		}
+	}
+	if u.Host != "" || u.Scheme != "" || !strings.HasPrefix(u.Path, "/") {
+		return location // elsewhere, or relative to where it was asked
+	}
+	path := u.EscapedPath()
+	if rest, ok := strings.CutPrefix(path, strings.TrimSuffix(upstream.EscapedPath(), "/")); ok && strings.HasPrefix(rest, "/") {
+		path = rest
+	}
+	path = prefix + path
+	u.Path, u.RawPath = unescape(path), path
+	return u.String()
+}
+
+// settleDown is how long an upstream that failed counts as failing, at least, so that one that
+// fails every other time is not logged every other time.
+const settleDown = 10 * time.Second
+
+// upstreamHealth answers for an upstream that does not, and logs when that begins and ends.
+type upstreamHealth struct {
+	log       *slog.Logger
+	telemetry *telemetry
+	upstream  string
+	downSince atomic.Int64 // Unix nanoseconds; 0: it answers
+}
+
+func (h *upstreamHealth) answered() {
+	since := h.downSince.Load()
+	if since == 0 || time.Now().UnixNano()-since < int64(settleDown) || !h.downSince.CompareAndSwap(since, 0) {
+		return
+	}
+	h.log.Info("upstream answers again", "upstream", h.upstream)
+}
+
+// failed implements the ErrorHandler of the proxy.
+func (h *upstreamHealth) failed(w http.ResponseWriter, r *http.Request, err error) {
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		writeProblem(w, terms.TooLarge(tooLarge.Limit))
+		return
+	}
+	if r.Context().Err() != nil { // the client has gone, or the daemon is cutting it off
+		writeProblem(w, problem(http.StatusBadGateway, "request_ended", "The request ended before the service answered.", ""))
+		return
+	}
+	kind, p := "other", problem(http.StatusBadGateway, "upstream_error", "The service behind this door does not answer. The request may have reached it.",
+		"Signpost passes requests on to another service and does not repeat them.")
+	if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
+		kind = "timeout"
+		p.Status, p.Title, p.Error = http.StatusGatewayTimeout, http.StatusText(http.StatusGatewayTimeout), "upstream_timeout"
+	}
+	h.telemetry.upstreamErrors.WithLabelValues(kind).Inc()
+	if h.downSince.CompareAndSwap(0, time.Now().UnixNano()) {
+		h.log.Warn("upstream does not answer", "upstream", h.upstream, "err", err.Error())
+	}
+	writeProblem(w, p)
+}

@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/signposthq/signpost"
+	"github.com/signposthq/signpost/door/httpdoor"
+	"github.com/signposthq/signpost/link"
+)
+
+// settings is a configuration in the form that requests need it in. A reload makes a new one
+// and swaps it in whole. Counts and links are elsewhere and stay.
+type settings struct {
+	config   Config
+	identify func(*http.Request) (httpdoor.Caller, error)
+	upstream http.Handler // behind the door for links
+	try      http.Handler // behind the door for strangers; nil: closed
+}
+
+// parts are what outlives every configuration.
+type parts struct {
+	links     link.Registry
+	limiter   *signpost.Limiter // of links
+	strangers *signpost.Limiter // of addresses, in a memory of its own
+	upstream  http.Handler
+	observe   func(door string) func(httpdoor.Event)
+}
+
+func newSettings(c Config, p *parts) (*settings, error) {
+	expensive, err := newClassifier(c.Expensive)
+	if err != nil {
+		return nil, err
+	}
+	s := &settings{config: c, identify: httpdoor.Links(p.links, c.Links)}
+	door, err := httpdoor.New(p.limiter, httpdoor.Options{
+		Identify:       s.identify,
+		Classify:       func(r *http.Request) httpdoor.Work { return httpdoor.Work{Expensive: expensive.match(r)} },
+		MaxBody:        c.Shape.MaxBody(),
+		CountPreflight: !c.Preflights,
+		Terms:          terms,
+		Observe:        p.observe(doorHTTP),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make door: %w", err)
+	}
+	s.upstream = door.Wrap(p.upstream)
+	if !c.Try {
+		return s, nil
+	}
+	byAddress, err := httpdoor.ByAddress(httpdoor.Addresses{Trusted: c.TrustedProxies, Bound: c.Strangers})
+	if err != nil {
+		return nil, fmt.Errorf("make try door: %w", err)
+	}
+	door, err = httpdoor.New(p.strangers, httpdoor.Options{Identify: byAddress, Terms: terms, Observe: p.observe(doorTry)})
+	if err != nil {
+		return nil, fmt.Errorf("make try door: %w", err)
+	}
+	s.try = door.Wrap(mintTryLink(p.links, c.Links))
+	return s, nil
+}

@@ -1,0 +1,188 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/signposthq/signpost"
+	"github.com/signposthq/signpost/door/httpdoor"
+)
+
+// The values of the labels. Every series is there from the start, and no label holds anything
+// that a caller chose, so the number of series never changes.
+const (
+	doorHTTP = "http"
+	doorAPI  = "api"
+	doorTry  = "try"
+)
+
+var (
+	doors    = []string{doorHTTP, doorAPI, doorTry}
+	classes  = []string{"cheap", "expensive"}
+	outcomes = []string{"admitted", "refused", "degraded_admitted", "degraded_refused", "error"}
+	kinds    = []string{"timeout", "canceled", "closed", "other"}
+	results  = []string{"ok", "failed"}
+	reasons  = []httpdoor.Outcome{
+		httpdoor.NoCredential, httpdoor.UnknownCredential, httpdoor.BadCredential,
+		httpdoor.TooLarge, httpdoor.BadEncoding, httpdoor.Unavailable,
+	}
+)
+
+// telemetry is what the daemon counts, in a registry of its own.
+type telemetry struct {
+	registry       *prometheus.Registry
+	takes          *prometheus.CounterVec
+	duration       *prometheus.HistogramVec
+	storeErrors    *prometheus.CounterVec
+	degraded       prometheus.Gauge
+	clears         prometheus.Counter
+	reloads        *prometheus.CounterVec
+	reloadedAt     prometheus.Gauge
+	turnedAway     *prometheus.CounterVec
+	upstreamErrors *prometheus.CounterVec
+}
+
+func newTelemetry(b Build) *telemetry {
+	t := &telemetry{
+		registry: prometheus.NewRegistry(),
+		takes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "signpost_takes_total",
+			Help: "Takes by the door they came through, what became of them, and whether they needed a lease.",
+		}, []string{"door", "outcome", "class"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "signpost_take_duration_seconds",
+			Help:    "How long the store took to decide a take, without the wait for durability.",
+			Buckets: prometheus.ExponentialBuckets(1e-6, 4, 11), // 1 us to 1 s
+		}, []string{"door"}),
+		storeErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "signpost_store_errors_total",
+			Help: "Takes and peeks that the store answered with an error.",
+		}, []string{"kind"}),
+		degraded: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "signpost_degraded",
+			Help: "1 while local rules decide because counts cannot be made durable or the store does not answer.",
+		}),
+		clears: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "signpost_fallback_clears_total",
+			Help: "How often a bounded memory store was full and cleared wholesale.",
+		}),
+		turnedAway: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "signpost_turned_away_total",
+			Help: "Requests that a door answered by itself before any take.",
+		}, []string{"door", "reason"}),
+		upstreamErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "signpost_upstream_errors_total",
+			Help: "Requests that the upstream did not answer.",
+		}, []string{"kind"}),
+		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "signpost_config_reloads_total",
+			Help: "Reloads of the configuration; a failed one keeps the last good configuration.",
+		}, []string{"result"}),
+		reloadedAt: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "signpost_config_loaded_timestamp_seconds",
+			Help: "When the configuration in force was loaded.",
+		}),
+	}
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "signpost_build_info",
+		Help: "1, labelled with what was built.",
+		ConstLabels: prometheus.Labels{
+			"version": b.Version, "revision": b.Revision, "modified": strconv.FormatBool(b.Modified), "goversion": b.Go,
+		},
+	})
+	build.Set(1)
+	t.registry.MustRegister(t.takes, t.duration, t.storeErrors, t.degraded, t.clears, t.reloads, t.reloadedAt, t.turnedAway, t.upstreamErrors, build,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	for _, door := range doors {
+		t.duration.WithLabelValues(door)
+		for _, reason := range reasons {
+			t.turnedAway.WithLabelValues(door, string(reason))
+		}
+		for _, outcome := range outcomes {
+			for _, class := range classes {
+				t.takes.WithLabelValues(door, outcome, class)
+			}
+		}
+	}
+	for _, kind := range kinds {
+		t.storeErrors.WithLabelValues(kind)
+	}
+	for _, kind := range []string{"timeout", "other"} {
+		t.upstreamErrors.WithLabelValues(kind)
+	}
+	for _, result := range results {
+		t.reloads.WithLabelValues(result)
+	}
+	return t
+}
+
+// countLeases adds the number of leases that are out.
+func (t *telemetry) countLeases(count func() int) {
+	t.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "signpost_leases_in_flight",
+		Help: "Leases that this process granted and that have neither ended nor been given back.",
+	}, func() float64 { return float64(count()) }))
+}
+
+// handler serves the metrics.
+func (t *telemetry) handler() http.Handler {
+	return promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{})
+}
+
+func outcomeOf(d *signpost.Decision, err error) string {
+	switch {
+	case err != nil:
+		return "error"
+	case d.Degraded && d.Admitted:
+		return "degraded_admitted"
+	case d.Degraded:
+		return "degraded_refused"
+	case d.Admitted:
+		return "admitted"
+	}
+	return "refused"
+}
+
+// kindOf sorts the errors of a store into as many as there are series.
+func kindOf(err error) string {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return "timeout"
+	case errors.Is(err, context.Canceled):
+		return "canceled"
+	case errors.Is(err, signpost.ErrClosed):
+		return "closed"
+	}
+	return "other"
+}
+
+// took counts one take.
+func (t *telemetry) took(door string, d *signpost.Decision, err error) {
+	class := "cheap"
+	if d.Expensive {
+		class = "expensive"
+	}
+	t.takes.WithLabelValues(door, outcomeOf(d, err), class).Inc()
+}
+
+// observer returns what the limiter of a door reports to.
+func (t *telemetry) observer(door string) func(signpost.Observation) {
+	duration := t.duration.WithLabelValues(door)
+	return func(o signpost.Observation) {
+		if o.Err != nil {
+			t.storeErrors.WithLabelValues(kindOf(o.Err)).Inc()
+		}
+		if !o.Peek {
+			duration.Observe(o.Elapsed.Seconds())
+		}
+	}
+}

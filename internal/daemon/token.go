@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// adminToken returns the token of the admin API: the one that was set, else the one that is
+// kept beside the counts, which is made on the first start. Nothing is kept beside a
+// memory store; its token lives as long as it does.
+func adminToken(c *Config) (Secret, error) {
+	switch {
+	case !c.AdminToken.IsZero():
+		return c.AdminToken, nil
+	case c.Store == StoreMemory:
+		return Secret{rand.Text()}, nil
+	}
+	path := c.tokenFile()
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return makeToken(path)
+	}
+	if err != nil {
+		return Secret{}, fmt.Errorf("read admin token: %w", err)
+	}
+	token, err := parseSecret(strings.TrimSpace(string(text)))
+	if err != nil {
+		return Secret{}, fmt.Errorf("read admin token: %s %w; remove the file to have a new one made", path, err)
+	}
+	// Volumes are mounted, and directories restored, with modes of their own.
+	if err := os.Chmod(path, 0o600); err != nil {
+		return Secret{}, fmt.Errorf("keep admin token from other users: %w", err)
+	}
+	return token, nil
+}
+
+// makeToken writes a new token beside path and renames it there, so that no reader finds half of one.
+func makeToken(path string) (Secret, error) {
+	token := Secret{rand.Text()}
+	f, err := os.CreateTemp(filepath.Dir(path), ".admin-token-*") // mode 0600
+	if err == nil {
+		_, err = fmt.Fprintln(f, token.Reveal())
+		err = errors.Join(err, f.Sync(), f.Close())
+		if err == nil {
+			err = os.Rename(f.Name(), path)
+		}
+		if err != nil {
+			os.Remove(f.Name())
+		}
+	}
+	if err != nil {
+		return Secret{}, fmt.Errorf("keep admin token: %w; set SIGNPOST_ADMIN_TOKEN to keep it elsewhere", err)
+	}
+	return token, nil
+}
+
+// requireToken lets only those pass who show a token. The zero Secret lets everybody pass.
+func requireToken(token Secret, variable string, next http.Handler) http.Handler {
+	if token.IsZero() {
+		return next
+	}
+	want := sha256.Sum256([]byte(token.Reveal()))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		scheme, shown, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		got := sha256.Sum256([]byte(strings.TrimSpace(shown)))
+		// Digests, so that neither the length nor the first wrong byte shows in the time taken.
+		if strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(got[:], want[:]) == 1 {
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		writeProblem(w, problem(http.StatusUnauthorized, "unauthorized",
+			"Send the token of this API as: Authorization: Bearer TOKEN. It is the value of "+variable+".", ""))
+	})
+}
