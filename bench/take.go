@@ -35,12 +35,18 @@ const (
 
 // Do measures. Every key is created before, and taken in each goroutine at least once while the clock
 // runs. A process should do it once: some rivals leave goroutines behind that would burn the next one's time.
-// A run in which the hour turned is done again, because its refusals would have been admitted.
 func (r Run) Do(l Limiter) Figures {
+	f, _ := withinOneHour(func() (Figures, error) { return r.once(l), nil })
+	return f
+}
+
+// withinOneHour does again what the turn of an hour has disturbed: refusals that would be admitted, and the other way
+// round. Every limiter here reads the real clock.
+func withinOneHour[T any](once func() (T, error)) (T, error) {
 	for {
 		hour := time.Now().Truncate(time.Hour)
-		if f := r.once(l); time.Now().Truncate(time.Hour).Equal(hour) {
-			return f
+		if found, err := once(); time.Now().Truncate(time.Hour).Equal(hour) {
+			return found, err
 		}
 	}
 }
@@ -62,21 +68,26 @@ func (r Run) once(l Limiter) Figures {
 	if r.Parallel {
 		goroutines = runtime.GOMAXPROCS(0)
 	}
-	walk(take, callers, goroutines, !r.Refuse, r.For/4)
+	return figures(take, callers, goroutines, !r.Refuse, r.For)
+}
+
+// figures warms up for a quarter of the time, and measures.
+func figures[T any](ask func(*T) bool, all []T, goroutines int, want bool, d time.Duration) Figures {
+	walk(ask, all, goroutines, want, d/4)
 	runtime.GC()
 
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	f := walk(take, callers, goroutines, !r.Refuse, r.For)
+	f := walk(ask, all, goroutines, want, d)
 	runtime.ReadMemStats(&after)
 	f.Allocs = float64(after.Mallocs-before.Mallocs) / float64(f.Ops)
 	return f
 }
 
-// walk takes round and round in each goroutine, from places spread over the callers, until the time is over and
-// each goroutine has been at every caller.
-func walk(take Take, callers []Caller, goroutines int, want bool, d time.Duration) Figures {
-	const chunk = 1024 // takes between two looks at the clock
+// walk asks for one after the other, round and round, in each goroutine from another place, until the time is over and
+// each goroutine has been at every one of them.
+func walk[T any](ask func(*T) bool, all []T, goroutines int, want bool, d time.Duration) Figures {
+	const chunk = 1024 // asked between two looks at the clock
 	found := make([]Figures, goroutines)
 	start := make(chan struct{})
 	var begin time.Time
@@ -84,13 +95,13 @@ func walk(take Take, callers []Caller, goroutines int, want bool, d time.Duratio
 	for g := range goroutines {
 		wg.Go(func() {
 			<-start
-			i, ops, wrong := g*len(callers)/goroutines, 0, 0
-			for ops < len(callers) || time.Since(begin) < d {
+			i, ops, wrong := g*len(all)/goroutines, 0, 0
+			for ops < len(all) || time.Since(begin) < d {
 				for range chunk {
-					if take(&callers[i]) != want {
+					if ask(&all[i]) != want {
 						wrong++
 					}
-					if i++; i == len(callers) {
+					if i++; i == len(all) {
 						i = 0
 					}
 				}
