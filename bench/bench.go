@@ -25,20 +25,27 @@ type Caller struct {
 const namespace = "link"
 
 // Callers returns n distinct callers with ids of 17 bytes, in order.
-func Callers(n int) []Caller { return callersFrom(0, n) }
-
-func callersFrom(first, n int) []Caller {
+func Callers(n int) []Caller {
 	callers := make([]Caller, n)
 	for i := range callers {
-		callers[i].ID = fmt.Sprintf("link-%012d", first+i)
-		callers[i].Key = signpost.KeyOf(namespace, callers[i].ID)
+		callers[i] = callerOf(i)
 	}
 	return callers
 }
 
-// Shuffle puts callers in an order that is the same in every process.
-func Shuffle(callers []Caller) {
-	rand.New(rand.NewPCG(1, 2)).Shuffle(len(callers), func(i, j int) { callers[i], callers[j] = callers[j], callers[i] })
+// Shuffled returns the same callers in an order that is the same in every process. Their ids lie in memory in
+// that order too: a request's credential has just been read, and is not what a limiter should wait for.
+func Shuffled(n int) []Caller {
+	callers := make([]Caller, n)
+	for i, id := range rand.New(rand.NewPCG(1, 2)).Perm(n) {
+		callers[i] = callerOf(id)
+	}
+	return callers
+}
+
+func callerOf(i int) Caller {
+	id := fmt.Sprintf("link-%012d", i)
+	return Caller{ID: id, Key: signpost.KeyOf(namespace, id)}
 }
 
 // Take asks a limiter once. The answer is whether the call may pass; a limiter's error is a refusal.

@@ -14,7 +14,7 @@ import (
 type Durable struct {
 	Name string
 	How  string
-	// Keys is how many keys the callers share; each is one caller's own. Hot is one key for all of them.
+	// Hot says that all callers share one key, else each has a share of the keys of its own.
 	Hot bool
 	// Open makes the subject in an empty directory. One call of do is one durable operation; its error says that it
 	// was not that.
@@ -88,8 +88,7 @@ func (r DurableRun) Do(d Durable) (DurableFigures, error) {
 	if d.Hot {
 		keys = 1
 	}
-	callers := Callers(keys)
-	Shuffle(callers)
+	callers := Shuffled(keys)
 	const creators = 256 // so that the creating shares syncs
 	spread(min(creators, keys), callers, 0, do)
 	spread(r.Callers, callers, r.For/4, do)

@@ -62,8 +62,7 @@ func (r Run) once(l Limiter) Figures {
 	for i := range created {
 		take(&created[i])
 	}
-	callers := Callers(r.Keys)
-	Shuffle(callers)
+	callers := Shuffled(r.Keys)
 	goroutines := 1
 	if r.Parallel {
 		goroutines = runtime.GOMAXPROCS(0)
@@ -135,8 +134,12 @@ func HeapOf(l Limiter, n int) Heap {
 	take := l.New(Windows(2, admitLimit))
 	before := liveHeap()
 	var elapsed time.Duration
-	for first := 0; first < n; first += heapBatch {
-		batch := callersFrom(first, min(heapBatch, n-first))
+	for made := 0; made < n; {
+		batch := make([]Caller, min(heapBatch, n-made))
+		for i := range batch {
+			batch[i] = callerOf(made + i)
+		}
+		made += len(batch)
 		begin := time.Now()
 		for i := range batch {
 			take(&batch[i])

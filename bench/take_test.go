@@ -15,8 +15,7 @@ import (
 
 func TestCallersAreDistinct(t *testing.T) {
 	const n = 100_000
-	callers := Callers(n)
-	Shuffle(callers)
+	callers := Shuffled(n)
 	ids, keys := map[string]bool{}, map[signpost.Key]bool{}
 	for _, c := range callers {
 		if len(c.ID) != 17 {
