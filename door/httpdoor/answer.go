@@ -48,6 +48,7 @@ func (p *pass) answer(w http.ResponseWriter, problem render.Problem) {
 			h.Set("X-Should-Retry", "false")
 		}
 	}
+	p.speak()
 	linger := p.stillSending() && http.NewResponseController(w).EnableFullDuplex() == nil
 	if linger {
 		h.Set("Connection", "close")

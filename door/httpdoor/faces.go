@@ -13,10 +13,10 @@ import (
 // Handlers ask a ResponseWriter what else it can do by asserting interfaces, so the writer must have
 // exactly those that the one inside it has: sixteen types, put together from these four.
 type (
-	flusher  struct{ w *writer }
-	hijacker struct{ w *writer }
-	reader   struct{ w *writer }
-	pusher   struct{ w *writer }
+	flusher    struct{ w *writer }
+	hijacker   struct{ w *writer }
+	readerFrom struct{ w *writer }
+	pusher     struct{ w *writer }
 )
 
 // Flush implements http.Flusher.
@@ -26,7 +26,7 @@ func (f flusher) Flush() { _ = f.w.FlushError() }
 func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) { return h.w.hijack() }
 
 // ReadFrom implements io.ReaderFrom, by which files are sent without copying them.
-func (r reader) ReadFrom(src io.Reader) (int64, error) { return r.w.readFrom(src) }
+func (r readerFrom) ReadFrom(src io.Reader) (int64, error) { return r.w.readFrom(src) }
 
 // Push implements http.Pusher.
 func (p pusher) Push(target string, o *http.PushOptions) error { return p.w.push(target, o) }
@@ -48,7 +48,7 @@ func (w *writer) faces() http.ResponseWriter {
 	if _, ok := w.inner.(http.Pusher); ok {
 		has |= push
 	}
-	f, h, r, p := flusher{w}, hijacker{w}, reader{w}, pusher{w}
+	f, h, r, p := flusher{w}, hijacker{w}, readerFrom{w}, pusher{w}
 	switch has {
 	case flush:
 		return struct {
@@ -69,26 +69,26 @@ func (w *writer) faces() http.ResponseWriter {
 	case read:
 		return struct {
 			*writer
-			reader
+			readerFrom
 		}{w, r}
 	case flush | read:
 		return struct {
 			*writer
 			flusher
-			reader
+			readerFrom
 		}{w, f, r}
 	case hijack | read:
 		return struct {
 			*writer
 			hijacker
-			reader
+			readerFrom
 		}{w, h, r}
 	case flush | hijack | read:
 		return struct {
 			*writer
 			flusher
 			hijacker
-			reader
+			readerFrom
 		}{w, f, h, r}
 	case push:
 		return struct {
@@ -117,21 +117,21 @@ func (w *writer) faces() http.ResponseWriter {
 	case read | push:
 		return struct {
 			*writer
-			reader
+			readerFrom
 			pusher
 		}{w, r, p}
 	case flush | read | push:
 		return struct {
 			*writer
 			flusher
-			reader
+			readerFrom
 			pusher
 		}{w, f, r, p}
 	case hijack | read | push:
 		return struct {
 			*writer
 			hijacker
-			reader
+			readerFrom
 			pusher
 		}{w, h, r, p}
 	case flush | hijack | read | push:
@@ -139,7 +139,7 @@ func (w *writer) faces() http.ResponseWriter {
 			*writer
 			flusher
 			hijacker
-			reader
+			readerFrom
 			pusher
 		}{w, f, h, r, p}
 	}

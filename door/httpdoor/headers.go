@@ -12,17 +12,28 @@ import (
 	"github.com/signposthq/signpost/door/render"
 )
 
-// mark gives an answer to a counted request the fields that it may carry with this status.
+// mark gives an answer to a counted request the fields that it may carry with this status. Of several doors that
+// have counted it, the innermost speaks: it is the first to see the status.
 func (p *pass) mark(h http.Header, status int) {
-	p.disown(h)
+	if !p.spoken {
+		p.disown(h)
+	}
 	if !p.counted {
 		return
 	}
 	if p.degraded {
 		h[render.Marker] = []string{render.Degraded}
 	}
-	if !render.MayBeShared(h, status, p.decision.At) {
+	if !p.spoken && !render.MayBeShared(h, status, p.decision.At) {
 		p.count(h)
+	}
+	p.speak()
+}
+
+// speak tells the doors further out that the fields are set.
+func (p *pass) speak() {
+	for o := p.outer; o != nil; o = o.outer {
+		o.spoken = true
 	}
 }
 

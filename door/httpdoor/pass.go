@@ -29,6 +29,7 @@ type pass struct {
 	commit   signpost.Commit
 	settled  bool // the wait for the commit is over
 	degraded bool // the decision's, or because its count could not be made durable
+	spoken   bool // a door further in has set the fields of the answer
 
 	writer writer
 	body   body
@@ -226,8 +227,7 @@ func (p *pass) run(w http.ResponseWriter, next http.Handler) {
 		}
 		p.hold.end()
 		if !returned {
-			// Somebody further out may recover from the panic and answer for the handler.
-			p.writer.begin(http.StatusInternalServerError)
+			p.writer.abandon()
 			return
 		}
 		p.writer.finish()

@@ -60,6 +60,14 @@ func (w *writer) finish() {
 	}
 }
 
+// abandon is called when the handler has panicked. Somebody further out may recover and answer for it: that is
+// an answer to this request too.
+func (w *writer) abandon() {
+	if !w.begun && w.pass.settle() == nil {
+		w.pass.mark(w.inner.Header(), http.StatusInternalServerError)
+	}
+}
+
 // Header implements http.ResponseWriter.
 func (w *writer) Header() http.Header { return w.inner.Header() }
 
