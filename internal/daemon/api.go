@@ -37,20 +37,37 @@ type api struct {
 // newAPI returns the handler of the decision API. Its document is openapi.json.
 func newAPI(a *api, token Secret) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/take", a.take)
-	mux.HandleFunc("POST /v1/peek", a.peek)
-	mux.HandleFunc("POST /v1/renew", a.renew)
-	mux.HandleFunc("POST /v1/release", a.release)
-	mux.HandleFunc("GET /v1/limits", a.limits)
-	guarded := requireToken(token, "SIGNPOST_API_TOKEN", mux)
-	outer := http.NewServeMux()
-	outer.Handle("/", guarded)
-	outer.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		w.Write(openAPI)
+	for _, route := range []struct {
+		method, path string
+		handler      http.Handler
+	}{
+		{"POST", "/v1/take", http.HandlerFunc(a.take)},
+		{"POST", "/v1/peek", http.HandlerFunc(a.peek)},
+		{"POST", "/v1/renew", http.HandlerFunc(a.renew)},
+		{"POST", "/v1/release", http.HandlerFunc(a.release)},
+		{"GET", "/v1/limits", http.HandlerFunc(a.limits)},
+		{"GET", "/openapi.json", http.HandlerFunc(document)},
+	} {
+		mux.Handle(route.method+" "+route.path, route.handler)
+		mux.HandleFunc(route.path, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Allow", route.method)
+			writeProblem(w, problem(http.StatusMethodNotAllowed, "method_not_allowed", "Use "+route.method+".", ""))
+		})
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		writeProblem(w, problem(http.StatusNotFound, "no_such_path", "There is nothing here. See /openapi.json.", ""))
 	})
 	// A page that somebody reads on this machine must not spend quota here.
-	return http.NewCrossOriginProtection().Handler(outer)
+	origin := http.NewCrossOriginProtection()
+	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		writeProblem(w, problem(http.StatusForbidden, "cross_origin", "This API does not answer pages of other origins.", ""))
+	}))
+	return origin.Handler(requireToken(token, "SIGNPOST_API_TOKEN", mux))
+}
+
+func document(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Write(openAPI)
 }
 
 // question is the body of a take and of a peek. It names no instant: on the network the
@@ -103,26 +120,27 @@ type leaseRef struct {
 }
 
 func (a *api) take(w http.ResponseWriter, r *http.Request) {
-	a.decide(w, r, func(ctx context.Context, q signpost.Request) (signpost.Decision, error) {
-		d, err := a.limiter.Take(ctx, q)
-		a.took(doorAPI, "", q.Key, &d, err)
-		return d, err
-	})
+	q, caller, ok := a.read(w, r)
+	if !ok {
+		return
+	}
+	d, err := a.limiter.Take(r.Context(), q)
+	a.took(doorAPI, caller, q.Key, &d, err)
+	writeDecision(w, &d, err)
 }
 
-func (a *api) peek(w http.ResponseWriter, r *http.Request) { a.decide(w, r, a.limiter.Peek) }
+func (a *api) peek(w http.ResponseWriter, r *http.Request) {
+	q, _, ok := a.read(w, r)
+	if !ok {
+		return
+	}
+	d, err := a.limiter.Peek(r.Context(), q)
+	writeDecision(w, &d, err)
+}
 
-func (a *api) decide(w http.ResponseWriter, r *http.Request, ask func(context.Context, signpost.Request) (signpost.Decision, error)) {
-	var q question
-	if !readJSON(w, r, &q) {
-		return
-	}
-	request, p := a.request(r.Context(), &q)
-	if p != nil {
-		writeProblem(w, *p)
-		return
-	}
-	d, err := ask(r.Context(), request)
+// writeDecision answers with a decision: 200 if it admits and 429 if not, so that who only looks at
+// the status does the right thing.
+func writeDecision(w http.ResponseWriter, d *signpost.Decision, err error) {
 	if err != nil {
 		writeProblem(w, storeProblem(err))
 		return
@@ -134,36 +152,41 @@ func (a *api) decide(w http.ResponseWriter, r *http.Request, ask func(context.Co
 	status := http.StatusOK
 	if !d.Admitted {
 		status = http.StatusTooManyRequests
+		render.NoStore(h)
 		if s := d.RetryAfterSeconds(); s > 0 {
 			h.Set("Retry-After", strconv.FormatInt(s, 10))
 		}
 	}
-	writeJSON(w, status, answerOf(&d))
+	writeJSON(w, status, answerOf(d))
 }
 
-// request turns a question into a request to the limiter, or into what is wrong with it.
-func (a *api) request(ctx context.Context, q *question) (signpost.Request, *render.Problem) {
-	request := signpost.Request{Cost: q.Cost, Expensive: q.Expensive}
-	bound := a.live().config.Links
-	switch named := q.Namespace != "" || q.Key != ""; {
-	case q.Link != "" && named:
-		return request, badRequest("name a link, or a namespace and a key, not both")
-	case q.Link != "":
-		record, p := a.resolve(ctx, q.Link)
-		if p != nil {
-			return request, p
-		}
-		request.Key, bound = record.Hash.Key(), record.HeldTo(bound)
-	case q.Namespace == "" || q.Key == "":
-		return request, badRequest("name a link, or a namespace and a key")
-	default:
+// read reads a question and finds out whose it is; the caller is the ID of a link, or "". If it
+// cannot, it answers and returns false.
+func (a *api) read(w http.ResponseWriter, r *http.Request) (request signpost.Request, caller string, ok bool) {
+	var q question
+	if !readJSON(w, r, &q) {
+		return request, "", false
+	}
+	request = signpost.Request{Bound: a.live().config.Links, Cost: q.Cost, Expensive: q.Expensive}
+	byKey := q.Namespace != "" || q.Key != ""
+	switch {
+	case (q.Link != "") == byKey, byKey && (q.Namespace == "" || q.Key == ""):
+		writeProblem(w, *badRequest("name a link, or a namespace and a key"))
+		return request, "", false
+	case byKey:
 		request.Key = signpost.KeyOf(q.Namespace, q.Key)
+	default:
+		record, p := a.resolve(r.Context(), q.Link)
+		if p != nil {
+			writeProblem(w, *p)
+			return request, "", false
+		}
+		caller, request.Key, request.Bound = record.Hash.ID(), record.Hash.Key(), record.HeldTo(request.Bound)
 	}
 	if q.Bound != nil {
-		bound = *q.Bound
+		request.Bound = *q.Bound
 	}
-	request.Bound = bound
-	return request, nil
+	return request, caller, true
 }
 
 func (a *api) resolve(ctx context.Context, text string) (link.Record, *render.Problem) {

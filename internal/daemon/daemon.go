@@ -141,7 +141,7 @@ func (d *daemon) wire(c *Config) error {
 		d.sample.serve(newSample(func() Shape { return d.current.Load().config.Shape }), d.log, d.failed)
 		upstream = &url.URL{Scheme: "http", Host: d.sample.address()}
 	}
-	strangers := memory.New(memory.Options{MaxKeys: httpdoor.DefaultMaxAddresses, OnClear: d.telemetry.clears.Inc})
+	strangers := memory.New(memory.Options{MaxKeys: httpdoor.DefaultMaxAddresses, OnClear: d.telemetry.clears.WithLabelValues(ofAddresses).Inc})
 	d.parts = parts{
 		links:     d.store.links,
 		limiter:   signpost.New(d.store, signpost.Options{Observe: d.telemetry.observer(doorHTTP)}),
@@ -158,7 +158,7 @@ func (d *daemon) adminHandler(token Secret) http.Handler {
 	mux.Handle("/", admin.New(admin.Options{
 		Token: token.Reveal(),
 		Links: d.store.links,
-		Store: d.store,
+		Store: d.store.Store, // itself: the counter of leases cannot inspect or reset
 		Bound: func() signpost.Bound { return d.current.Load().config.Links },
 		Checks: []admin.Check{
 			{Name: "serving", Vital: true, Err: func() error {

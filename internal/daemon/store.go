@@ -18,7 +18,7 @@ type opened struct {
 // openStore opens the store that a configuration names.
 func openStore(c *Config, t *telemetry) (opened, error) {
 	o := opened{
-		leaseCounter: newLeaseCounter(memory.New(memory.Options{OnClear: t.clears.Inc})),
+		leaseCounter: newLeaseCounter(memory.New(memory.Options{OnClear: t.clears.WithLabelValues(ofLinks).Inc})),
 		links:        memory.NewLinks(),
 		trouble:      func() error { return nil },
 	}

@@ -23,6 +23,9 @@ const (
 	doorHTTP = "http"
 	doorAPI  = "api"
 	doorTry  = "try"
+
+	ofLinks     = "links"
+	ofAddresses = "addresses"
 )
 
 var (
@@ -44,7 +47,7 @@ type telemetry struct {
 	duration       *prometheus.HistogramVec
 	storeErrors    *prometheus.CounterVec
 	degraded       prometheus.Gauge
-	clears         prometheus.Counter
+	clears         *prometheus.CounterVec
 	reloads        *prometheus.CounterVec
 	reloadedAt     prometheus.Gauge
 	turnedAway     *prometheus.CounterVec
@@ -71,10 +74,10 @@ func newTelemetry(b Build) *telemetry {
 			Name: "signpost_degraded",
 			Help: "1 while local rules decide because counts cannot be made durable or the store does not answer.",
 		}),
-		clears: prometheus.NewCounter(prometheus.CounterOpts{
+		clears: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "signpost_fallback_clears_total",
-			Help: "How often a bounded memory store was full and cleared wholesale.",
-		}),
+			Help: "How often a bounded memory of counts was full and forgot them all: that of links, or that of addresses.",
+		}, []string{"of"}),
 		turnedAway: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "signpost_turned_away_total",
 			Help: "Requests that a door answered by itself before any take.",
@@ -112,6 +115,9 @@ func newTelemetry(b Build) *telemetry {
 				t.takes.WithLabelValues(door, outcome, class)
 			}
 		}
+	}
+	for _, of := range []string{ofLinks, ofAddresses} {
+		t.clears.WithLabelValues(of)
 	}
 	for _, kind := range kinds {
 		t.storeErrors.WithLabelValues(kind)
