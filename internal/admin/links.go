@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/signposthq/signpost"
 	"github.com/signposthq/signpost/link"
@@ -92,7 +91,7 @@ func (in *MintRequest) record(l link.Link, now time.Time) (link.Record, error) {
 	if len(in.Label) > link.MaxLabel {
 		fault("label: %d bytes; at most %d", len(in.Label), link.MaxLabel)
 	}
-	if !utf8.ValidString(in.Label) || strings.ContainsFunc(in.Label, func(r rune) bool { return !unicode.IsPrint(r) }) {
+	if strings.ContainsFunc(in.Label, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		fault("label: holds what is not printable text")
 	}
 	if origin != link.Owner && origin != link.Try {
