@@ -24,7 +24,7 @@ const (
 	// ProbeEvery is the shortest time between two probes of a slice.
 	ProbeEvery = 100 * time.Millisecond
 	// MaxCalls is how many calls may be inside the store at once.
-	MaxCalls = 10_000
+	MaxCalls = 4096
 
 	// margin is what is left of a caller's deadline for the answer to reach it.
 	margin = 5 * time.Millisecond
