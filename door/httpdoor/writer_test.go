@@ -1,0 +1,569 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package httpdoor_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"net/textproto"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/signposthq/signpost/door/httpdoor"
+	"github.com/signposthq/signpost/door/render"
+)
+
+// abilities says what a handler finds when it asks a ResponseWriter what it can do.
+func abilities(w http.ResponseWriter) string {
+	var b strings.Builder
+	for _, c := range []struct {
+		name string
+		has  bool
+	}{
+		{"Flusher", is[http.Flusher](w)},
+		{"FlushError", is[interface{ FlushError() error }](w)},
+		{"Hijacker", is[http.Hijacker](w)},
+		{"ReaderFrom", is[io.ReaderFrom](w)},
+		{"Pusher", is[http.Pusher](w)},
+		{"StringWriter", is[io.StringWriter](w)},
+	} {
+		if c.has {
+			b.WriteString(c.name + " ")
+		}
+	}
+	rc := http.NewResponseController(w)
+	for _, c := range []struct {
+		name string
+		err  error
+	}{
+		{"SetReadDeadline", rc.SetReadDeadline(time.Time{})},
+		{"SetWriteDeadline", rc.SetWriteDeadline(time.Time{})},
+		{"EnableFullDuplex", rc.EnableFullDuplex()},
+		{"Flush", rc.Flush()},
+	} {
+		fmt.Fprintf(&b, "%s:%v ", c.name, c.err)
+	}
+	return b.String()
+}
+
+func is[T any](v any) bool { _, ok := v.(T); return ok }
+
+// Behind a door a handler can do on a real server what it can do without.
+func TestAbilitiesOnRealServers(t *testing.T) {
+	for _, http2 := range []bool{false, true} {
+		var got string
+		ask := func(w http.ResponseWriter, r *http.Request) { got = abilities(w) }
+		plain, wrapped := serve(t, http.HandlerFunc(ask), http2), serve(t, wrap(t, newStore(), httpdoor.Options{Identify: caller("9/min")}, ask), http2)
+		res, _ := do(t, plain, request(t, "GET", plain.URL, nil))
+		want := got
+		do(t, wrapped, request(t, "GET", wrapped.URL, nil))
+		if got != want || !strings.Contains(want, "Flusher") {
+			t.Errorf("over %s\n got %s\nwant %s", res.Proto, got, want)
+		}
+	}
+}
+
+// The sixteen combinations, one by one.
+func TestAbilitiesOfAnyWriter(t *testing.T) {
+	type none struct{ http.ResponseWriter }
+	s := newSpy()
+	hidden := none{s}
+	type (
+		f = http.Flusher
+		h = http.Hijacker
+		r = io.ReaderFrom
+		p = http.Pusher
+	)
+	for i, inner := range []http.ResponseWriter{
+		hidden,
+		struct {
+			none
+			f
+		}{hidden, s},
+		struct {
+			none
+			h
+		}{hidden, s},
+		struct {
+			none
+			f
+			h
+		}{hidden, s, s},
+		struct {
+			none
+			r
+		}{hidden, s},
+		struct {
+			none
+			f
+			r
+		}{hidden, s, s},
+		struct {
+			none
+			h
+			r
+		}{hidden, s, s},
+		struct {
+			none
+			f
+			h
+			r
+		}{hidden, s, s, s},
+		struct {
+			none
+			p
+		}{hidden, s},
+		struct {
+			none
+			f
+			p
+		}{hidden, s, s},
+		struct {
+			none
+			h
+			p
+		}{hidden, s, s},
+		struct {
+			none
+			f
+			h
+			p
+		}{hidden, s, s, s},
+		struct {
+			none
+			r
+			p
+		}{hidden, s, s},
+		struct {
+			none
+			f
+			r
+			p
+		}{hidden, s, s, s},
+		struct {
+			none
+			h
+			r
+			p
+		}{hidden, s, s, s},
+		struct {
+			none
+			f
+			h
+			r
+			p
+		}{hidden, s, s, s, s},
+	} {
+		has := func(w http.ResponseWriter) (bits int) {
+			for i, b := range []bool{is[f](w), is[h](w), is[r](w), is[p](w)} {
+				if b {
+					bits |= 1 << i
+				}
+			}
+			return bits
+		}
+		if has(inner) != i {
+			t.Fatalf("the test itself is wrong: %d is %04b", i, has(inner))
+		}
+		wrap(t, newStore(), httpdoor.Options{Identify: caller("9/min")}, func(w http.ResponseWriter, _ *http.Request) {
+			if got := has(w); got != i {
+				t.Errorf("inside %04b, seen %04b", i, got)
+			}
+		}).ServeHTTP(inner, get())
+	}
+}
+
+// unwrapper is a writer of another layer that only http.ResponseController can see through.
+type unwrapper struct{ inner http.ResponseWriter }
+
+func (u unwrapper) Header() http.Header         { return u.inner.Header() }
+func (u unwrapper) Write(b []byte) (int, error) { return u.inner.Write(b) }
+func (u unwrapper) WriteHeader(status int)      { u.inner.WriteHeader(status) }
+func (u unwrapper) Unwrap() http.ResponseWriter { return u.inner }
+
+func TestThroughOtherLayers(t *testing.T) {
+	s := newStore()
+	released := func() bool { return s.releases() == 1 }
+	door := wrap(t, s, httpdoor.Options{Identify: caller("9/min"), Classify: allExpensive}, func(w http.ResponseWriter, r *http.Request) {
+		rc := http.NewResponseController(unwrapper{w})
+		if err := errors.Join(rc.SetReadDeadline(time.Time{}), rc.SetWriteDeadline(time.Time{}), rc.EnableFullDuplex()); err != nil {
+			t.Error(err)
+		}
+		conn, rw, err := rc.Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		fmt.Fprint(rw, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
+		rw.Flush()
+		conn.Close()
+	})
+	server := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { door.ServeHTTP(unwrapper{w}, r) }), false)
+	if _, body := do(t, server, request(t, "GET", server.URL, nil)); body != "hello" {
+		t.Errorf("got %q", body)
+	}
+	eventually(t, "the lease was released", released)
+}
+
+// Files go out through ReadFrom, with the fields in place.
+func TestSendfile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	content := bytes.Repeat([]byte("0123456789abcdef"), 64<<10)
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server := serve(t, wrap(t, newStore(), httpdoor.Options{Identify: caller("9/min")}, func(w http.ResponseWriter, r *http.Request) {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer f.Close()
+		if n, err := w.(io.ReaderFrom).ReadFrom(f); n != int64(len(content)) || err != nil {
+			t.Errorf("sent %d, %v", n, err)
+		}
+	}), false)
+	res, body := do(t, server, request(t, "GET", server.URL, nil))
+	if body != string(content) || res.Header.Get("RateLimit") == "" || res.Header.Get("Content-Type") != "text/plain; charset=utf-8" {
+		t.Errorf("got %d bytes with %v", len(body), res.Header)
+	}
+}
+
+func TestInformationalResponses(t *testing.T) {
+	for _, http2 := range []bool{false, true} {
+		server := serve(t, wrap(t, newStore(), httpdoor.Options{Identify: caller("9/min")}, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Link", "</style.css>; rel=preload")
+			w.Header().Set("X-Signpost-RateLimit", "degraded")
+			w.WriteHeader(103)
+			w.WriteHeader(103)
+			w.Header().Del("Link")
+			w.WriteHeader(404)
+		}), http2)
+		var hints []string
+		trace := &httptrace.ClientTrace{Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
+			hints = append(hints, fmt.Sprint(code, " ", h.Get("Link"), h.Get("X-Signpost-RateLimit"), h.Get("RateLimit")))
+			return nil
+		}}
+		r := request(t, "GET", server.URL, nil)
+		res, _ := do(t, server, r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
+		want := "103 </style.css>; rel=preload"
+		if len(hints) != 2 || hints[0] != want || hints[1] != want {
+			t.Errorf("over %s: hints %q", res.Proto, hints)
+		}
+		if res.StatusCode != 404 || res.Header.Get("RateLimit") == "" || res.Header.Get("Link") != "" {
+			t.Errorf("over %s: %d with %v", res.Proto, res.StatusCode, res.Header)
+		}
+	}
+}
+
+func TestTrailers(t *testing.T) {
+	for _, http2 := range []bool{false, true} {
+		server := serve(t, wrap(t, newStore(), httpdoor.Options{Identify: caller("9/min")}, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Trailer", "X-Sum")
+			io.WriteString(w, "hello")
+			w.Header().Set("X-Sum", "announced")
+			w.Header().Set(http.TrailerPrefix+"X-Late", "unannounced")
+		}), http2)
+		res, body := do(t, server, request(t, "GET", server.URL, nil))
+		if body != "hello" || res.Trailer.Get("X-Sum") != "announced" || res.Trailer.Get("X-Late") != "unannounced" {
+			t.Errorf("over %s: %q with trailer %v", res.Proto, body, res.Trailer)
+		}
+		if len(res.Trailer) != 2 {
+			t.Errorf("over %s: counters in the trailer: %v", res.Proto, res.Trailer)
+		}
+	}
+}
+
+// Exactly one status leaves, and the server complains as it would without the door.
+func TestSecondStatus(t *testing.T) {
+	var logged bytes.Buffer
+	door := wrap(t, newStore(), httpdoor.Options{Identify: caller("9/min")}, func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, "hello")
+		w.WriteHeader(500)
+	})
+	server := httptest.NewUnstartedServer(door)
+	server.Config.ErrorLog = log.New(&logged, "", 0)
+	server.Start()
+	res, body := do(t, server, request(t, "GET", server.URL, nil))
+	server.Close()
+	if res.StatusCode != 200 || body != "hello" {
+		t.Errorf("%d %q", res.StatusCode, body)
+	}
+	if got := logged.String(); strings.Count(got, "superfluous response.WriteHeader") != 1 {
+		t.Errorf("logged %q", got)
+	}
+}
+
+// Server-sent events: each leaves when it is flushed, and the slot is held until the stream ends.
+func TestServerSentEvents(t *testing.T) {
+	for _, http2 := range []bool{false, true} {
+		s := newStore()
+		next := make(chan string)
+		server := serve(t, wrap(t, s, httpdoor.Options{Identify: caller("9/min 1 concurrent"), Classify: allExpensive}, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			w.WriteHeader(200)
+			w.(http.Flusher).Flush()
+			for data := range next {
+				fmt.Fprintf(w, "data: %s\n\n", data)
+				if err := http.NewResponseController(w).Flush(); err != nil {
+					t.Error(err)
+				}
+			}
+		}), http2)
+		res, err := server.Client().Do(request(t, "GET", server.URL, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.Header.Get("RateLimit") == "" || res.Header.Get("Content-Type") != "text/event-stream" {
+			t.Errorf("over %s: header %v", res.Proto, res.Header)
+		}
+		events := bufio.NewReader(res.Body)
+		for _, data := range []string{"one", "two"} {
+			next <- data
+			line, err := events.ReadString('\n')
+			if err != nil || line != "data: "+data+"\n" {
+				t.Fatalf("over %s: %q, %v", res.Proto, line, err)
+			}
+			if _, err := events.ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if second, _ := do(t, server, request(t, "GET", server.URL, nil)); second.StatusCode != 429 || second.Header.Get("Retry-After") != "30" {
+			t.Errorf("over %s: a second stream got %d, Retry-After %q", res.Proto, second.StatusCode, second.Header.Get("Retry-After"))
+		}
+		close(next)
+		if rest, err := io.ReadAll(events); len(rest) > 0 || err != nil {
+			t.Errorf("over %s: rest %q, %v", res.Proto, rest, err)
+		}
+		res.Body.Close()
+		eventually(t, "the lease was released", func() bool { return s.releases() == 1 })
+	}
+}
+
+func TestWebSocket(t *testing.T) {
+	for _, tls := range []bool{false, true} {
+		s := newStore()
+		door := wrap(t, s, httpdoor.Options{Identify: caller("9/min 1 concurrent"), Classify: allExpensive}, func(w http.ResponseWriter, r *http.Request) {
+			c, err := websocket.Accept(w, r, nil)
+			if err != nil {
+				return
+			}
+			defer c.CloseNow()
+			for {
+				kind, b, err := c.Read(r.Context())
+				if err != nil || c.Write(r.Context(), kind, append([]byte("echo "), b...)) != nil {
+					return
+				}
+			}
+		})
+		server := httptest.NewUnstartedServer(door)
+		if tls {
+			server.StartTLS()
+		} else {
+			server.Start()
+		}
+		defer server.Close()
+		options := &websocket.DialOptions{HTTPClient: server.Client()}
+		c, res, err := websocket.Dial(t.Context(), server.URL, options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := res.Header.Get("RateLimit"); got != `"minute";r=8;t=60, "concurrency";r=0` {
+			t.Errorf("the upgrade carries RateLimit %q", got)
+		}
+		for _, text := range []string{"one", "two"} {
+			if err := c.Write(t.Context(), websocket.MessageText, []byte(text)); err != nil {
+				t.Fatal(err)
+			}
+			if _, got, err := c.Read(t.Context()); err != nil || string(got) != "echo "+text {
+				t.Fatalf("%q, %v", got, err)
+			}
+		}
+		if _, second, err := websocket.Dial(t.Context(), server.URL, options); err == nil || second.StatusCode != 429 {
+			t.Errorf("a second socket: %v", err)
+		}
+		if s.releases() != 0 {
+			t.Error("the lease was released while the socket was open")
+		}
+		c.CloseNow()
+		eventually(t, "the lease was released", func() bool { return s.releases() == 1 })
+	}
+}
+
+// The handler returns, and the connection lives on elsewhere.
+func TestHijackedConnectionHoldsTheLease(t *testing.T) {
+	s := newStore()
+	conns := make(chan net.Conn, 1)
+	server := serve(t, wrap(t, s, httpdoor.Options{Identify: caller("9/min"), Classify: allExpensive}, func(w http.ResponseWriter, r *http.Request) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+		}
+		if _, ok := conn.(interface{ CloseWrite() error }); !ok {
+			t.Errorf("%T has lost CloseWrite", conn)
+		}
+		if _, ok := conn.(io.ReaderFrom); !ok {
+			t.Errorf("%T has lost ReadFrom", conn)
+		}
+		if n, err := w.Write([]byte("more")); n != 0 || err != http.ErrHijacked {
+			t.Errorf("a write after the hijack: %d, %v", n, err)
+		}
+		conns <- conn
+	}), false)
+	client, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	fmt.Fprint(client, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	conn := <-conns
+	fmt.Fprint(conn, "raw\n")
+	if line, err := bufio.NewReader(client).ReadString('\n'); line != "raw\n" || err != nil {
+		t.Errorf("%q, %v", line, err)
+	}
+	if s.releases() != 0 {
+		t.Error("the lease was released while the connection was open")
+	}
+	var closers sync.WaitGroup
+	for range 3 {
+		closers.Go(func() { conn.Close() })
+	}
+	closers.Wait()
+	if s.releases() != 1 {
+		t.Errorf("%d releases after it was closed, want 1", s.releases())
+	}
+}
+
+// A cheap request's connection is the server's own.
+func TestCheapHijack(t *testing.T) {
+	server := serve(t, wrap(t, newStore(), httpdoor.Options{Identify: caller("9/min")}, func(w http.ResponseWriter, r *http.Request) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		if _, ok := conn.(*net.TCPConn); !ok {
+			t.Errorf("it is a %T", conn)
+		}
+		fmt.Fprint(conn, "HTTP/1.1 204 No Content\r\n\r\n")
+	}), false)
+	if res, _ := do(t, server, request(t, "GET", server.URL, nil)); res.StatusCode != 204 {
+		t.Errorf("%d", res.StatusCode)
+	}
+}
+
+// A writer that cannot hijack leaves the lease where it was.
+func TestFailedHijack(t *testing.T) {
+	s := newStore()
+	var err error
+	wrap(t, s, httpdoor.Options{Identify: caller("9/min"), Classify: allExpensive}, func(w http.ResponseWriter, r *http.Request) {
+		_, _, err = http.NewResponseController(w).Hijack()
+		io.WriteString(w, "so be it")
+	}).ServeHTTP(httptest.NewRecorder(), get())
+	if !errors.Is(err, http.ErrNotSupported) || s.releases() != 1 {
+		t.Errorf("%v, %d releases", err, s.releases())
+	}
+}
+
+// An aborted stream ends as it would without the door: no byte more, no line in the log.
+func TestAbortedStream(t *testing.T) {
+	s := newStore()
+	var logged bytes.Buffer
+	sent := strings.Repeat("x", 1024)
+	server := httptest.NewUnstartedServer(wrap(t, s, httpdoor.Options{Identify: caller("9/min"), Classify: allExpensive}, func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, sent)
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	}))
+	server.Config.ErrorLog = log.New(&logged, "", 0)
+	server.Start()
+	res, err := server.Client().Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(res.Body)
+	if string(body) != sent || err == nil {
+		t.Errorf("%d bytes, %v; want %d and an error", len(body), err, len(sent))
+	}
+	server.Close()
+	if s.releases() != 1 || logged.Len() != 0 {
+		t.Errorf("%d releases, logged %q", s.releases(), &logged)
+	}
+}
+
+func TestPanicGoesOn(t *testing.T) {
+	s := newStore()
+	door := wrap(t, s, httpdoor.Options{Identify: caller("9/min"), Classify: allExpensive}, func(w http.ResponseWriter, r *http.Request) { panic(t) })
+	if got := panicOf(func() { door.ServeHTTP(httptest.NewRecorder(), get()) }); got != t || s.releases() != 1 {
+		t.Errorf("panic %v, %d releases", got, s.releases())
+	}
+}
+
+// The client goes away in mid-work. The slot is free when the work ends, not before, and not never.
+func TestVanishedClient(t *testing.T) {
+	for _, http2 := range []bool{false, true} {
+		s := newStore()
+		working, finish := make(chan struct{}), make(chan struct{})
+		server := serve(t, wrap(t, s, httpdoor.Options{Identify: caller("9/min 1 concurrent"), Classify: allExpensive}, func(w http.ResponseWriter, r *http.Request) {
+			close(working)
+			<-r.Context().Done()
+			<-finish
+		}), http2)
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := make(chan struct{})
+		go func() {
+			defer close(gone)
+			server.Client().Do(request(t, "GET", server.URL, nil).WithContext(ctx))
+		}()
+		<-working
+		cancel()
+		<-gone
+		if res, _ := do(t, server, request(t, "GET", server.URL, nil)); res.StatusCode != 429 {
+			t.Errorf("while the work goes on: %d, want 429", res.StatusCode)
+		}
+		close(finish)
+		eventually(t, "the lease was released", func() bool { return s.releases() == 1 })
+	}
+}
+
+// HEAD, over a real server: the length is that of what was left out, or none.
+func TestHead(t *testing.T) {
+	for _, http2 := range []bool{false, true} {
+		server := serve(t, wrap(t, newStore(), httpdoor.Options{Identify: caller("1/min")}, hello), http2)
+		for _, want := range []int{200, 429} {
+			res, body := do(t, server, request(t, "HEAD", server.URL, nil))
+			if res.StatusCode != want || body != "" || res.Header.Get("RateLimit") == "" {
+				t.Errorf("over %s: %d %q %v", res.Proto, res.StatusCode, body, res.Header)
+			}
+		}
+	}
+}
+
+// The writer of a server inside another's handler, as httputil.ReverseProxy and others write: the
+// marker of the inner one never comes through.
+func TestMarkerOfTheServerBehind(t *testing.T) {
+	w := record(wrap(t, newStore(), httpdoor.Options{Identify: caller("9/min")}, func(w http.ResponseWriter, r *http.Request) {
+		w.Header()["x-signpost-ratelimit"] = []string{"degraded"}
+		w.Header()[render.Marker] = []string{"degraded"}
+		w.Write(nil)
+	}), get())
+	if got := lines(w.Result().Header); strings.Contains(strings.ToLower(got), "signpost") {
+		t.Errorf("header %s", got)
+	}
+}
