@@ -119,13 +119,15 @@ func sequence[T any](path, doc string, live bool, at func(*Config) *[]T, parse f
 		path: path, doc: doc, live: live, list: true,
 		set: func(c *Config, texts []string) error {
 			values := make([]T, 0, len(texts)) // not nil: an empty list is something that was said
-			var faults []error
 			for _, text := range texts {
 				v, err := parse(text)
-				values, faults = append(values, v), append(faults, err)
+				if err != nil {
+					return err
+				}
+				values = append(values, v)
 			}
 			*at(c) = values
-			return errors.Join(faults...)
+			return nil
 		},
 		get: func(c *Config) []string {
 			var texts []string

@@ -16,9 +16,9 @@ import (
 
 // readFile reads a YAML file by its tree rather than by decoding into a struct: a decoder stops
 // at the first fault and loses the lines of the values that it accepts.
-func (l *loader) readFile(path string, text []byte) {
+func (l *loader) readFile(path string, content []byte) {
 	name := filepath.Base(path)
-	file, err := parser.ParseBytes(text, 0, parser.AllowDuplicateMapKey())
+	file, err := parser.ParseBytes(content, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		var syntax yaml.Error
 		if errors.As(err, &syntax) && syntax.GetToken() != nil {
@@ -79,28 +79,28 @@ func (l *loader) readMapping(name, prefix string, n ast.Node) {
 	}
 }
 
-func (l *loader) readValue(name, where string, f *field, n ast.Node) (texts []string, ok bool) {
-	if !f.list {
-		text, err := scalarText(n)
-		if err != nil {
-			l.fault(where, "%s: %v", f.path, err)
+// readValue returns the texts of one field, or false after a fault.
+func (l *loader) readValue(name, where string, f *field, n ast.Node) (texts []text, ok bool) {
+	nodes := []ast.Node{n}
+	if f.list {
+		sequence, isList := n.(*ast.SequenceNode)
+		if !isList {
+			l.fault(where, "%s: want a list, such as [a, b] or lines that begin with \"- \"", f.path)
 			return nil, false
 		}
-		return []string{text}, true
-	}
-	sequence, isList := n.(*ast.SequenceNode)
-	if !isList {
-		l.fault(where, "%s: want a list, such as [a, b] or lines that begin with \"- \"", f.path)
-		return nil, false
+		nodes = sequence.Values
 	}
 	ok = true
-	for _, item := range sequence.Values {
-		text, err := scalarText(item)
+	for _, n := range nodes {
+		if f.list {
+			where = at(name, n)
+		}
+		value, err := scalarText(n)
 		if err != nil {
-			l.fault(at(name, item), "%s: %v", f.path, err)
+			l.fault(where, "%s: %v", f.path, err)
 			ok = false
 		}
-		texts = append(texts, text)
+		texts = append(texts, text{value, where})
 	}
 	return texts, ok
 }

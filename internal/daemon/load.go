@@ -24,10 +24,16 @@ type Sources struct {
 	Flags map[string]string
 }
 
-// setting is one text for one field, and where it stands.
+// setting is what one source says of one field, and where.
 type setting struct {
 	field *field
-	texts []string
+	texts []text
+	where string
+}
+
+// text is one value as it was written.
+type text struct {
+	value string
 	where string // "signpost.yaml:12", "SIGNPOST_DOOR", "--door"
 }
 
@@ -46,28 +52,24 @@ func (l *loader) fault(where, format string, args ...any) {
 func Load(s Sources) (Config, error) {
 	var l loader
 	if s.File != "" {
-		text, err := os.ReadFile(s.File)
+		content, err := os.ReadFile(s.File)
 		if err != nil {
 			return Config{}, fmt.Errorf("read configuration: %w", err)
 		}
-		l.readFile(s.File, text)
+		l.readFile(s.File, content)
 	}
 	l.readEnv(s.Env)
 	for i := range fields {
 		f := &fields[i]
-		if text, given := s.Flags[f.path]; given {
-			l.settings = append(l.settings, setting{f, []string{text}, "--" + f.path})
+		if given, ok := s.Flags[f.path]; ok {
+			l.say(f, "--"+f.path, given)
 		}
 	}
 
 	c := Default()
 	where := map[string]string{} // of each field that was said
 	for _, s := range l.settings {
-		if err := s.field.set(&c, s.texts); err != nil {
-			for _, line := range strings.Split(err.Error(), "\n") {
-				l.fault(s.where, "%s: %s", s.field.path, line)
-			}
-		}
+		l.set(&c, &s)
 		where[s.field.path] = s.where
 	}
 	if c.Upstream == nil {
@@ -79,10 +81,42 @@ func Load(s Sources) (Config, error) {
 		}
 	}
 	l.contradictions(&c, where)
-	if len(l.faults) > 0 {
-		return Config{}, fmt.Errorf("configuration has %d faults:\n%w", len(l.faults), errors.Join(l.faults...))
+	switch n := len(l.faults); n {
+	case 0:
+		return c, nil
+	case 1:
+		return Config{}, fmt.Errorf("configuration has a fault:\n%w", l.faults[0])
+	default:
+		return Config{}, fmt.Errorf("configuration has %d faults:\n%w", n, errors.Join(l.faults...))
 	}
-	return c, nil
+}
+
+// say adds what a source says of a field.
+func (l *loader) say(f *field, where string, values ...string) {
+	s := setting{field: f, where: where}
+	for _, v := range values {
+		s.texts = append(s.texts, text{v, where})
+	}
+	l.settings = append(l.settings, s)
+}
+
+// set puts a setting into a configuration. Each text is tried by itself first, so that a fault has the line of
+// its own.
+func (l *loader) set(c *Config, s *setting) {
+	good := true
+	var values []string
+	for _, t := range s.texts {
+		values = append(values, t.value)
+		if err := s.field.set(c, []string{t.value}); err != nil {
+			good = false
+			for _, line := range strings.Split(err.Error(), "\n") {
+				l.fault(t.where, "%s: %s", s.field.path, line)
+			}
+		}
+	}
+	if good && s.field.list {
+		s.field.set(c, values)
+	}
 }
 
 // contradictions finds values that are right by themselves and wrong together.
@@ -94,6 +128,9 @@ func (l *loader) contradictions(c *Config, where map[string]string) {
 				l.fault(said(where, a.name, b.name), "%s and %s are both %s; give each its own", b.name, a.name, a.address)
 			}
 		}
+	}
+	if c.Upstream != nil && c.Upstream.Host == c.Door {
+		l.fault(said(where, "upstream"), "upstream: %s is the door itself", c.Upstream)
 	}
 	if c.APIToken.IsZero() && !loopback(c.API) {
 		l.fault(said(where, "api"), "api: %s can be reached from other machines; set SIGNPOST_API_TOKEN, or listen on 127.0.0.1", c.API)
@@ -135,8 +172,8 @@ func (l *loader) readEnv(env []string) {
 		}
 	}
 	for _, pair := range slices.Sorted(slices.Values(env)) {
-		name, text, _ := strings.Cut(pair, "=")
-		if !strings.HasPrefix(name, "SIGNPOST_") || text == "" {
+		name, value, _ := strings.Cut(pair, "=")
+		if !strings.HasPrefix(name, "SIGNPOST_") || value == "" {
 			continue
 		}
 		f, ok := known[name]
@@ -145,13 +182,13 @@ func (l *loader) readEnv(env []string) {
 			l.fault(name, "no such variable; see 'signpost config print'")
 		case !ok:
 		case f.list:
-			var texts []string
-			for _, item := range strings.Split(text, ",") {
-				texts = append(texts, strings.TrimSpace(item))
+			var items []string
+			for _, item := range strings.Split(value, ",") {
+				items = append(items, strings.TrimSpace(item))
 			}
-			l.settings = append(l.settings, setting{f, texts, name})
+			l.say(f, name, items...)
 		default:
-			l.settings = append(l.settings, setting{f, []string{text}, name})
+			l.say(f, name, value)
 		}
 	}
 }
