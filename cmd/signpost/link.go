@@ -46,3 +46,11 @@ func writeLink(w io.Writer, l *admin.Link) {
 	}
 	fmt.Fprintf(w, "Last seen\t%s\n", utc(l.LastSeen, "never"))
 }
+
+// called returns the ID of a link and its label, if it has one.
+func called(l *admin.Link) string {
+	if l.Label == "" {
+		return l.ID
+	}
+	return l.ID + " (" + l.Label + ")"
+}

@@ -6,6 +6,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -25,28 +26,32 @@ With --json, each page of the answer is a JSON object on a line of its own.`,
 			if err != nil {
 				return err
 			}
-			t := r.table()
+			t := r.table() // stays empty with --json
 			if !r.json {
 				fmt.Fprintln(t, "ID\tSTATE\tORIGIN\tLABEL\tHELD TO\tCREATED\tEXPIRES\tLAST SEEN")
 			}
 			path := "/v1/links?limit=" + strconv.Itoa(admin.MaxPage)
-			for after := ""; ; {
-				page := path
-				if after != "" {
-					page += "&after=" + after
-				}
+			for page := path; ; {
 				var list admin.LinkList
 				if err := r.call(cmd.Context(), c, "GET", page, nil, &list); err != nil {
 					return err
 				}
-				for _, l := range list.Links {
-					fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.ID, l.State, l.Origin, cmp.Or(l.Label, "-"),
-						l.HeldTo, utc(l.Created, "-"), utc(l.Expires, "never"), utc(l.LastSeen, "never"))
+				if !r.json {
+					writeRows(t, list.Links)
 				}
-				if after = list.Next; after == "" {
+				if list.Next == "" {
 					return t.Flush()
 				}
+				page = path + "&after=" + list.Next
 			}
 		},
+	}
+}
+
+// writeRows writes links as rows of a table, one a link.
+func writeRows(w io.Writer, links []admin.Link) {
+	for _, l := range links {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.ID, l.State, l.Origin, cmp.Or(l.Label, "-"),
+			l.HeldTo, utc(l.Created, "-"), utc(l.Expires, "never"), utc(l.LastSeen, "never"))
 	}
 }

@@ -38,7 +38,7 @@ A link that is revoked again keeps the first instant. With --json, each link is 
 					return fmt.Errorf("link %s: %w", id, err)
 				}
 				if !r.json {
-					fmt.Fprintf(r.stdout, "Revoked %s at %s  %s\n", l.ID, utc(l.Revoked, "-"), l.Label)
+					fmt.Fprintf(r.stdout, "Revoked %s at %s\n", called(&l), utc(l.Revoked, "-"))
 				}
 			}
 			return nil
