@@ -88,7 +88,7 @@ func (s *server) reset(r *http.Request, k signpost.Key, before *Key) (int, any, 
 	if err := store.Reset(r.Context(), k); err != nil {
 		return 0, nil, fmt.Errorf("reset key: %w", err)
 	}
-	s.Log.Info("key reset", "key", k, "link", before.Link, "from", r.RemoteAddr)
+	s.Log.Info("key reset", "key", k.String(), "link", before.Link, "from", r.RemoteAddr)
 	return http.StatusOK, before, nil
 }
 

@@ -70,7 +70,8 @@ func TestInspectAndResetALink(t *testing.T) {
 		t.Errorf("another link's counts after a reset: %+v, %v", in, err)
 	}
 	f.Close()
-	if got := strings.Count(f.log.String(), `"key reset"`); got != 1 || !strings.Contains(f.log.String(), minted.ID) {
+	if got := strings.Count(f.log.String(), `"key reset"`); got != 1 ||
+		!strings.Contains(f.log.String(), `"key":"`+k.String()+`","link":"`+minted.ID+`"`) {
 		t.Errorf("%d lines in the log for 1 reset:\n%s", got, f.log)
 	}
 }
