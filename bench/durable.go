@@ -25,6 +25,7 @@ type Durable struct {
 const (
 	LogGrowing      = "bare log, growing file"
 	LogPreallocated = "bare log, preallocated file"
+	DiskExpensive   = "signpost, expensive + release"
 )
 
 // preallocation holds what a run of a few seconds appends on a fast disk.
@@ -35,6 +36,9 @@ func Durables() []Durable {
 	return []Durable{
 		{Name: LogGrowing, How: "append 64 bytes, fdatasync, group commit; decides nothing", Open: openLog(0)},
 		{Name: LogPreallocated, How: "the same into 256 MiB written before", Open: openLog(preallocation)},
+		{Name: "signpost", How: "a take of two windows, durable", Open: openSignpost(false)},
+		{Name: DiskExpensive, How: "the same with the concurrency bound, a lease and its release", Open: openSignpost(true)},
+		{Name: "signpost, one hot key", How: "a take of two windows, all callers on one key", Hot: true, Open: openSignpost(false)},
 	}
 }
 
@@ -75,7 +79,7 @@ type DurableRun struct {
 // DurableFigures is what a run found.
 type DurableFigures struct {
 	PerSecond float64
-	Wrong     int
+	Wrong     int // operations that failed, those that made the keys included
 }
 
 // Do measures. Every key is there before the clock runs.
@@ -90,9 +94,10 @@ func (r DurableRun) Do(d Durable) (DurableFigures, error) {
 	}
 	callers := Shuffled(keys)
 	const creators = 256 // so that the creating shares syncs
-	spread(min(creators, keys), callers, 0, do)
-	spread(r.Callers, callers, r.For/4, do)
+	made := spread(min(creators, keys), callers, 0, do)
+	warm := spread(r.Callers, callers, r.For/4, do)
 	f := spread(r.Callers, callers, r.For, do)
+	f.Wrong += made.Wrong + warm.Wrong
 	if err := closeIt(); err != nil {
 		return DurableFigures{}, fmt.Errorf("close %s: %w", d.Name, err)
 	}
@@ -103,13 +108,18 @@ func (r DurableRun) Do(d Durable) (DurableFigures, error) {
 // the time is over; with no time, once over every caller.
 func spread(n int, callers []Caller, d time.Duration, do func(*Caller) error) DurableFigures {
 	var (
-		mu      sync.Mutex
-		ops     int
-		wrong   int
-		wg      sync.WaitGroup
-		begin   = time.Now()
-		onePass = d == 0
+		mu    sync.Mutex
+		total int
+		wrong int
+		wg    sync.WaitGroup
+		begin = time.Now()
 	)
+	over := func(done, share int) bool {
+		if d == 0 {
+			return done == share
+		}
+		return time.Since(begin) >= d
+	}
 	for g := range n {
 		wg.Go(func() {
 			mine := callers[g*len(callers)/n : (g+1)*len(callers)/n]
@@ -117,24 +127,17 @@ func spread(n int, callers []Caller, d time.Duration, do func(*Caller) error) Du
 				mine = callers
 			}
 			done, failed := 0, 0
-			for i := 0; ; i++ {
-				if i == len(mine) {
-					i = 0
-				}
-				if onePass && done == len(mine) || !onePass && time.Since(begin) >= d {
-					break
-				}
-				if do(&mine[i]) != nil {
+			for ; !over(done, len(mine)); done++ {
+				if do(&mine[done%len(mine)]) != nil {
 					failed++
 				}
-				done++
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			ops += done
+			total += done
 			wrong += failed
 		})
 	}
 	wg.Wait()
-	return DurableFigures{PerSecond: float64(ops) / time.Since(begin).Seconds(), Wrong: wrong}
+	return DurableFigures{PerSecond: float64(total) / time.Since(begin).Seconds(), Wrong: wrong}
 }
