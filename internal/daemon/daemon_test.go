@@ -231,7 +231,7 @@ func TestWhoMayNotPass(t *testing.T) {
 }
 
 func TestRefusalTellsTheExactWait(t *testing.T) {
-	d := start(t, "BOUNDS_LINKS=600/day 10 concurrent")
+	d := start(t, "BOUNDS_LINKS=600/365d 10 concurrent")
 	for i := range 600 {
 		wantStatus(t, "request "+strconv.Itoa(i+1), ask(t, "GET", d.Door+"/read/welcome", "", bearer(d.Link)...), 200)
 	}
@@ -239,11 +239,12 @@ func TestRefusalTellsTheExactWait(t *testing.T) {
 	got := ask(t, "GET", d.Door+"/read/welcome", "", bearer(d.Link)...)
 	after := time.Now()
 	wantStatus(t, "request 601", got, 429)
-	midnight := before.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
+	const length = 365 * 24 * 3600
+	end := time.Unix((before.Unix()/length+1)*length, 0)
 	wait, err := strconv.Atoi(got.header.Get("Retry-After"))
-	longest, shortest := midnight.Sub(before).Seconds()+1, midnight.Sub(after).Seconds()
+	longest, shortest := end.Sub(before).Seconds()+1, end.Sub(after).Seconds()
 	if err != nil || float64(wait) < shortest || float64(wait) > longest {
-		t.Errorf("Retry-After %q, want %.1f to %.1f: the seconds until midnight UTC, rounded up", got.header.Get("Retry-After"), shortest, longest)
+		t.Errorf("Retry-After %q, want %.1f to %.1f: the seconds until the window ends, rounded up", got.header.Get("Retry-After"), shortest, longest)
 	}
 	if body := member(t, got.body, "retryAfterSeconds"); body != strconv.Itoa(wait) {
 		t.Errorf("the body says %s and the header %d", body, wait)

@@ -42,7 +42,7 @@ func withoutPathLink(r *http.Request) (*http.Request, error) {
 		return nil, httpdoor.ErrBadCredential
 	case malformed != nil:
 		return nil, httpdoor.ErrUnknownCredential
-	case err == nil && shown != l:
+	case err == nil && shown.Hash() != l.Hash():
 		return nil, httpdoor.ErrBadCredential
 	}
 	in := r.WithContext(context.WithValue(r.Context(), prefixKey{}, "/s/"+l.Reveal()))
