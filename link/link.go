@@ -30,9 +30,14 @@ const (
 // a credential with a slip in it.
 var ErrMalformed = errors.New(`not a link: want "sp_" and 32 letters or digits`)
 
-// Link is a bearer credential. It prints and logs as "sp_..."; only Reveal shows it. Links are comparable. The zero
-// Link is no link.
-type Link struct{ text string }
+// Link is a bearer credential. It prints and logs as "sp_..."; only Reveal shows it. Links are told apart by their
+// Hash. The zero Link is no link.
+type Link struct {
+	_ [0]func() // not comparable: == would compare the pointers
+	// A pointer, because package fmt cannot call String on an unexported field of somebody's struct, and prints
+	// what it finds there.
+	text *string
+}
 
 // Mint returns a new link from crypto/rand. Each character is drawn without bias.
 func Mint() Link {
@@ -48,7 +53,7 @@ func Mint() Link {
 			}
 		}
 	}
-	return Link{string(text)}
+	return of(string(text))
 }
 
 // Parse reads a link. Links are case-sensitive, and nothing around one is trimmed.
@@ -62,11 +67,18 @@ func Parse(s string) (Link, error) {
 			return Link{}, ErrMalformed
 		}
 	}
-	return Link{s}, nil
+	return of(s), nil
 }
 
+func of(text string) Link { return Link{text: &text} }
+
 // Reveal returns the credential itself, to hand it to its holder, once.
-func (l Link) Reveal() string { return l.text }
+func (l Link) Reveal() string {
+	if l.text == nil {
+		return ""
+	}
+	return *l.text
+}
 
 // String returns "sp_...", whatever the link.
 func (l Link) String() string { return prefix + "..." }
@@ -78,7 +90,7 @@ func (l Link) GoString() string { return l.String() }
 func (l Link) LogValue() slog.Value { return slog.StringValue(l.String()) }
 
 // Hash returns what is stored of the link.
-func (l Link) Hash() Hash { return sha256.Sum256([]byte(l.text)) }
+func (l Link) Hash() Hash { return sha256.Sum256([]byte(l.Reveal())) }
 
 // Hash is the SHA-256 of a link.
 type Hash [sha256.Size]byte

@@ -1,0 +1,201 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package link_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/signposthq/signpost"
+	"github.com/signposthq/signpost/link"
+)
+
+const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+// Each of the 62 characters is as likely as the others, in each place. With 20,000 links a character is expected 322.6
+// times in a place, with a deviation of 17.8; ten deviations off happen to a fair draw less than once in 10^19 runs, while
+// the bias of a byte taken modulo 62 (21 per cent for the first eight) is four of them in each place, and 21 in all.
+func TestMintIsUnbiased(t *testing.T) {
+	const links, places = 20_000, link.Len - 3
+	var inPlace [places]map[byte]int
+	for i := range inPlace {
+		inPlace[i] = map[byte]int{}
+	}
+	inAll := map[byte]int{}
+	seen := map[string]bool{}
+	for range links {
+		text := link.Mint().Reveal()
+		if len(text) != link.Len || !strings.HasPrefix(text, "sp_") {
+			t.Fatalf("minted %d characters, beginning with %q", len(text), text[:3])
+		}
+		seen[text] = true
+		for i := range places {
+			inPlace[i][text[3+i]]++
+			inAll[text[3+i]]++
+		}
+	}
+	if len(seen) != links {
+		t.Errorf("%d links of %d are distinct", len(seen), links)
+	}
+	near := func(got int, expected, deviation float64) bool {
+		return float64(got) > expected-10*deviation && float64(got) < expected+10*deviation
+	}
+	for _, c := range []byte(alphabet) {
+		if !near(inAll[c], 10322.6, 100.8) {
+			t.Errorf("%q was drawn %d times of %d, want about 10,323", c, inAll[c], links*places)
+		}
+		for i := range places {
+			if !near(inPlace[i][c], 322.6, 17.8) {
+				t.Errorf("%q was drawn %d times in place %d, want about 323", c, inPlace[i][c], i)
+			}
+		}
+	}
+	if len(inAll) != len(alphabet) {
+		t.Errorf("%d different characters were drawn, want %d", len(inAll), len(alphabet))
+	}
+}
+
+func TestParse(t *testing.T) {
+	minted := link.Mint()
+	parsed, err := link.Parse(minted.Reveal())
+	if err != nil || parsed.Reveal() != minted.Reveal() || parsed.Hash() != minted.Hash() {
+		t.Errorf("a minted link is parsed as another: %v", err)
+	}
+	good := minted.Reveal()
+	for _, text := range []string{
+		"", "sp_", good[1:], good[:len(good)-1], good + "0", " " + good[1:], good + " ", good[:len(good)-1] + " ", "SP_" + good[3:], "sp-" + good[3:],
+		good[:len(good)-1] + "-", good[:len(good)-1] + "_", good[:len(good)-2] + "é", good[:len(good)-1] + "\x00", "Bearer " + good, strings.Repeat("s", link.Len), strings.Repeat(good, 1000),
+	} {
+		l, err := link.Parse(text)
+		if !errors.Is(err, link.ErrMalformed) || l.Reveal() != "" {
+			t.Errorf("Parse of %d characters beginning with %.3q: error %v", len(text), text, err)
+		} else if len(text) > 3 && strings.Contains(err.Error(), text) {
+			t.Errorf("the error repeats what was parsed: %v", err)
+		}
+	}
+	// Case matters.
+	swapped := "sp_" + strings.Repeat("a", 31) + "B"
+	a, errA := link.Parse(swapped)
+	b, errB := link.Parse("sp_" + strings.ToUpper(swapped[3:]))
+	if errA != nil || errB != nil || a.Hash() == b.Hash() {
+		t.Errorf("links that differ in case: %v, %v, equal hashes: %v", errA, errB, a.Hash() == b.Hash())
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("sp_0123456789abcdefghijABCDEFGHIJKL")
+	f.Add("sp_")
+	f.Fuzz(func(t *testing.T, text string) {
+		l, err := link.Parse(text)
+		valid := len(text) == link.Len && strings.HasPrefix(text, "sp_") && strings.Trim(text[3:], alphabet) == ""
+		if (err == nil) != valid {
+			t.Fatalf("Parse(%q): %v", text, err)
+		}
+		if valid && l.Reveal() != text || !valid && l.Reveal() != "" {
+			t.Fatalf("Parse(%q) reveals %q", text, l.Reveal())
+		}
+	})
+}
+
+// However a link is printed, logged or marshalled, on its own or inside of something, it does not show.
+func TestLinkNeverShows(t *testing.T) {
+	l := link.Mint()
+	secret := l.Reveal()[3:]
+	type exported struct{ Link link.Link }
+	type hidden struct{ link link.Link } // fmt cannot call String here
+	values := map[string]any{
+		"link": l, "pointer": &l, "field": exported{l}, "pointer to field": &exported{l}, "hidden field": hidden{l}, "pointer to hidden field": &hidden{l},
+		"slice": []link.Link{l}, "map": map[string]link.Link{"a": l}, "array": [1]hidden{{l}}, "interface": []any{l},
+	}
+	shows := func(text string) bool {
+		return strings.Contains(text, secret) || strings.Contains(text, hex.EncodeToString([]byte(secret)))
+	}
+	for name, v := range values {
+		for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+			if text := fmt.Sprintf(format, v); shows(text) {
+				t.Errorf("%s with %s: %s", name, format, text)
+			}
+		}
+		if text, err := json.Marshal(v); shows(string(text)) {
+			t.Errorf("%s as JSON: %s, %v", name, text, err)
+		}
+		var logged bytes.Buffer
+		slog.New(slog.NewTextHandler(&logged, nil)).Info("x", "v", v)
+		slog.New(slog.NewJSONHandler(&logged, nil)).Info("x", "v", v)
+		if shows(logged.String()) {
+			t.Errorf("%s in a log: %s", name, logged.String())
+		}
+	}
+	for _, text := range []string{l.String(), l.GoString(), l.LogValue().String(), fmt.Sprint(l), fmt.Sprintf("%#v", l)} {
+		if text != "sp_..." {
+			t.Errorf("a link prints as %q, want sp_...", text)
+		}
+	}
+}
+
+func TestZeroLink(t *testing.T) {
+	var zero link.Link
+	if zero.Reveal() != "" || zero.String() != "sp_..." || zero.Hash() == link.Mint().Hash() {
+		t.Errorf("the zero Link reveals %q and prints as %q", zero.Reveal(), zero)
+	}
+}
+
+func TestHash(t *testing.T) {
+	l, err := link.Parse("sp_0123456789abcdefghijABCDEFGHIJKL")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// printf sp_0123456789abcdefghijABCDEFGHIJKL | sha256sum
+	const want = "c648a599eeaad685c2678ae285552991b88f16f179771573584acc0cee3a6627"
+	if h := l.Hash(); hex.EncodeToString(h[:]) != want || h.ID() != want[:16] {
+		t.Errorf("hash %x with ID %s, want %s", h, h.ID(), want)
+	}
+	if l.Hash().Key() == link.Mint().Hash().Key() || l.Hash().Key().IsZero() {
+		t.Error("two links have one key, or none")
+	}
+}
+
+func TestRecord(t *testing.T) {
+	now := time.Date(2026, 1, 15, 12, 0, 0, 0, time.FixedZone("", 3600))
+	owner, try := link.NewRecord(link.Mint(), link.Owner, "mine", now), link.NewRecord(link.Mint(), link.Try, "theirs", now)
+	if owner.Created != now.UTC() || !owner.Expires.IsZero() || try.Expires != now.UTC().Add(24*time.Hour) {
+		t.Errorf("created %v, expires %v and %v", owner.Created, owner.Expires, try.Expires)
+	}
+	revoked := owner
+	revoked.Revoked = now
+	for _, test := range []struct {
+		name string
+		r    link.Record
+		at   time.Time
+		want bool
+	}{
+		{"an owner's link", owner, now.AddDate(50, 0, 0), true},
+		{"a try link", try, now.Add(24*time.Hour - 1), true},
+		{"an expired try link", try, now.Add(24 * time.Hour), false},
+		{"a revoked link", revoked, now, false},
+	} {
+		if got := test.r.Live(test.at); got != test.want {
+			t.Errorf("%s is live: %v, want %v", test.name, got, test.want)
+		}
+	}
+
+	owners, own := signpost.MustParseBound("7/min"), signpost.MustParseBound("3/min")
+	bounded := try
+	bounded.Bound = own
+	for name, test := range map[string]struct {
+		r    link.Record
+		want signpost.Bound
+	}{"an owner's link": {owner, owners}, "a try link": {try, signpost.StrangerBound}, "a link with its own": {bounded, own}} {
+		if got := test.r.HeldTo(owners); got != test.want {
+			t.Errorf("%s is held to %v, want %v", name, got, test.want)
+		}
+	}
+}
