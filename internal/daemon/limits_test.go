@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func TestPublishedLimits(t *testing.T) {
+	d := start(t, "BOUNDS_LINKS=7/min 90/90m 3 concurrent", "SHAPE_MARKDOWN=1000", "SHAPE_RELATIONS=11", "SHAPE_BLOCKS=12", "EXPENSIVE=POST /recall,/export/")
+	minted := ask(t, "POST", d.Admin+"/v1/links", `{"bound":"5/day 1 concurrent"}`, bearer(adminToken)...)
+	wantStatus(t, "mint", minted, 201)
+
+	type entry struct {
+		Endpoint, Method string
+		Limits           []struct {
+			Type, LimitID, Description             string
+			MaxRequests, WindowSeconds             *int
+			MaxInputBytes, MaxCharacters, MaxItems int
+		}
+	}
+	published := func(header ...string) (map[string]entry, response) {
+		got := ask(t, "GET", d.Door+"/.well-known/limits", "", header...)
+		wantStatus(t, "limits", got, 200)
+		var doc struct {
+			Service string
+			Limits  map[string]entry
+		}
+		if err := json.Unmarshal([]byte(got.body), &doc); err != nil || doc.Service == "" {
+			t.Fatalf("%v: %s", err, got.body)
+		}
+		return doc.Limits, got
+	}
+
+	limits, got := published()
+	if cc := got.header.Get("Cache-Control"); !strings.Contains(cc, "public") || got.header.Get("Vary") != "Authorization" {
+		t.Errorf("what everybody is told: Cache-Control %q, Vary %q", cc, got.header.Get("Vary"))
+	}
+	all := limits["all"].Limits
+	if *all[0].MaxRequests != 7 || *all[0].WindowSeconds != 60 || *all[1].MaxRequests != 90 || *all[1].WindowSeconds != 5400 || all[2].MaxInputBytes != 4000 {
+		t.Errorf("all: %+v; want 7 a minute, 90 in 90 minutes, and four bytes for each of 1000 characters", all)
+	}
+	note := limits["note"].Limits
+	if note[0].MaxCharacters != 1000 || note[1].MaxItems != 11 || note[2].MaxItems != 12 {
+		t.Errorf("note: %+v", note)
+	}
+	if e := limits["expensive POST /recall"]; e.Method != "POST" || e.Endpoint != "/recall" || *e.Limits[0].MaxRequests != 3 || e.Limits[0].Type != "concurrency" {
+		t.Errorf("recall: %+v", e)
+	}
+	if e := limits["expensive /export/"]; e.Method != "*" || e.Endpoint != "/export/" {
+		t.Errorf("export: %+v", e)
+	}
+	if e := limits["try"]; *e.Limits[0].MaxRequests != 60 || *e.Limits[1].MaxRequests != 1000 || e.Limits[0].Type != "ip-rate" {
+		t.Errorf("try: %+v", e)
+	}
+
+	own, got := published(bearer(member(t, minted.body, "link"))...)
+	if cc := got.header.Get("Cache-Control"); !strings.Contains(cc, "private") {
+		t.Errorf("what one link is told: Cache-Control %q", cc)
+	}
+	if l := own["all"].Limits[0]; *l.MaxRequests != 5 || *l.WindowSeconds != 86400 {
+		t.Errorf("a link with a bound of its own is told: %+v", own["all"])
+	}
+	wantStatus(t, "an unknown link", ask(t, "GET", d.Door+"/s/sp_"+strings.Repeat("x", 32)+"/.well-known/limits", ""), 401)
+	if n := metric(t, d, `signpost_takes_total{class="cheap",door="http",outcome="admitted"}`); n != "0" {
+		t.Errorf("asking for the limits was charged %s", n)
+	}
+	if l, _ := published("Authorization", ""); l["all"].Limits == nil {
+		t.Error("an empty Authorization is no credential")
+	}
+}
