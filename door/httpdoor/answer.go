@@ -17,7 +17,7 @@ const (
 	serverReads = 256 << 10
 	// Beyond it, a client that is still sending gets this long, in bytes and time, to notice the answer.
 	lingerBytes = 16 << 20
-	lingerTime  = 5 * time.Second
+	lingerTime  = 10 * time.Second
 )
 
 // answer writes a problem: the whole answer of the door. What outer layers have set stays, but
@@ -49,13 +49,15 @@ func (p *pass) answer(w http.ResponseWriter, problem render.Problem) {
 		}
 	}
 	p.speak()
+	body := problem.JSON()
 	linger := p.stillSending() && http.NewResponseController(w).EnableFullDuplex() == nil
 	if linger {
 		h.Set("Connection", "close")
+		h.Set("Content-Length", strconv.Itoa(len(body))) // so that the client knows the end before the handler returns
 	}
 	w.WriteHeader(problem.Status)
 	if p.request.Method != http.MethodHead {
-		_, _ = w.Write(problem.JSON()) // a client that is gone has no use for the error
+		_, _ = w.Write(body) // a client that is gone has no use for the error
 	}
 	if linger {
 		p.linger(w)

@@ -1,0 +1,370 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package httpdoor_test
+
+import (
+	"bufio"
+	"bytes"
+	"compress/flate"
+	"compress/gzip"
+	"compress/zlib"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/signposthq/signpost/door/httpdoor"
+)
+
+// chunked is a body whose length nobody knows.
+type chunked struct{ io.Reader }
+
+// unread hides a reader's other methods, so that no length is found.
+func unread(s string) io.Reader { return chunked{strings.NewReader(s)} }
+
+func TestBodyLimit(t *testing.T) {
+	read := func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			http.Error(w, err.Error(), 400)
+			return
+		}
+		fmt.Fprint(w, len(b))
+	}
+	for _, http2 := range []bool{false, true} {
+		s := newStore()
+		server := serve(t, wrap(t, s, httpdoor.Options{Identify: caller("1000/min"), MaxBody: 1 << 20}, read), http2)
+		full := strings.Repeat("x", 1<<20)
+		for _, c := range []struct {
+			name  string
+			body  io.Reader
+			want  int
+			taken int
+		}{
+			{"none", nil, 200, 1},
+			{"exactly the limit, declared", strings.NewReader(full), 200, 1},
+			{"exactly the limit, chunked", unread(full), 200, 1},
+			{"one more, declared", strings.NewReader(full + "x"), 413, 0},
+			{"one more, chunked", unread(full + "x"), 413, 1},
+			{"ten times more, declared", strings.NewReader(strings.Repeat(full, 10)), 413, 0},
+			{"ten times more, chunked", unread(strings.Repeat(full, 10)), 413, 1},
+		} {
+			before := s.takes()
+			res, body := do(t, server, request(t, "POST", server.URL, c.body))
+			if res.StatusCode != c.want || s.takes()-before != c.taken {
+				t.Errorf("%s over %s: %d after %d takes, want %d after %d", c.name, res.Proto, res.StatusCode, s.takes()-before, c.want, c.taken)
+			}
+			if c.want == 413 && (!strings.Contains(body, `"maxInputBytes":1048576`) || res.Header.Get("Cache-Control") != "no-store" || res.Header.Get("RateLimit") != "") {
+				t.Errorf("%s over %s: %v %s", c.name, res.Proto, res.Header, body)
+			}
+			if next, _ := do(t, server, request(t, "GET", server.URL, nil)); next.StatusCode != 200 {
+				t.Errorf("%s over %s: the request after it got %d", c.name, res.Proto, next.StatusCode)
+			}
+		}
+	}
+}
+
+// What handlers make of a read that fails, and what leaves.
+func TestTooLargeIsNotMalformed(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		handler http.HandlerFunc
+		want    int
+		body    string
+	}{
+		{"answers 400", func(w http.ResponseWriter, r *http.Request) {
+			var v any
+			if err := json.NewDecoder(r.Body).Decode(&v); err != nil {
+				w.Header().Set("Content-Length", "3")
+				w.Header().Set("Content-Encoding", "gzip")
+				w.Header().Set("ETag", `"1"`)
+				w.WriteHeader(400)
+				io.WriteString(w, "bad")
+				w.Write([]byte("bad"))
+				w.(http.Flusher).Flush()
+			}
+		}, 413, `"error":"content_too_large"`},
+		{"answers 500 by ReadFrom", func(w http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body)
+			w.WriteHeader(500)
+			io.Copy(w, unread("failed"))
+			if _, _, err := http.NewResponseController(w).Hijack(); !errors.Is(err, http.ErrHijacked) && !errors.Is(err, http.ErrNotSupported) {
+				t.Errorf("hijacked after the answer: %v", err)
+			}
+		}, 413, `"error":"content_too_large"`},
+		{"answers nothing", func(w http.ResponseWriter, r *http.Request) { io.ReadAll(r.Body) }, 413, `"error":"content_too_large"`},
+		{"is content with less", func(w http.ResponseWriter, r *http.Request) { b, _ := io.ReadAll(r.Body); w.Write(b) }, 200, "12"},
+		{"has begun to answer", func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(404)
+			io.ReadAll(r.Body)
+			io.WriteString(w, "gone")
+		}, 404, "gone"},
+		{"knows what it read", func(w http.ResponseWriter, r *http.Request) {
+			for range 2 { // the error stays
+				_, err := io.ReadAll(r.Body)
+				var tooLarge *http.MaxBytesError
+				if !errors.As(err, &tooLarge) || tooLarge.Limit != 2 {
+					t.Errorf("read error %v", err)
+				}
+			}
+		}, 413, ""},
+	} {
+		for _, http2 := range []bool{false, true} {
+			server := serve(t, wrap(t, newStore(), httpdoor.Options{Identify: caller("9/min"), MaxBody: 2}, c.handler), http2)
+			res, body := do(t, server, request(t, "POST", server.URL, unread("123")))
+			if res.StatusCode != c.want || !strings.Contains(body, c.body) || strings.Contains(body, "bad") {
+				t.Errorf("%s over %s: %d %s", c.name, res.Proto, res.StatusCode, body)
+			}
+			if c.want == 413 && (res.Header.Get("Content-Encoding") != "" || res.Header.Get("ETag") != "" || res.Header.Get("Content-Type") != "application/problem+json") {
+				t.Errorf("%s over %s: header %v", c.name, res.Proto, res.Header)
+			}
+		}
+	}
+}
+
+// A proxy reads the body on another goroutine, and makes a 502 of what it gets.
+func TestTooLargeThroughProxy(t *testing.T) {
+	upstream := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) }), false)
+	target, err := url.Parse(upstream.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) { w.WriteHeader(502) }}
+	server := serve(t, wrap(t, newStore(), httpdoor.Options{Identify: caller("9/min"), MaxBody: 1 << 10}, proxy.ServeHTTP), false)
+	if res, _ := do(t, server, request(t, "POST", server.URL, unread(strings.Repeat("x", 1<<16)))); res.StatusCode != 413 {
+		t.Errorf("%d, want 413", res.StatusCode)
+	}
+	if res, _ := do(t, server, request(t, "POST", server.URL, unread("small"))); res.StatusCode != 200 {
+		t.Errorf("a small one: %d, want 200", res.StatusCode)
+	}
+}
+
+// A client that sends all it has before it reads gets the answer, not a reset. It writes more than the buffers of
+// two sockets hold, so it can only end if somebody reads.
+func TestAnswerReachesClientThatIsStillSending(t *testing.T) {
+	for name, bound := range map[string]string{"413": "9/min", "429": "0/min"} {
+		for _, declared := range []bool{true, false} {
+			server := serve(t, wrap(t, newStore(), httpdoor.Options{Identify: caller(bound), MaxBody: 1 << 20}, func(w http.ResponseWriter, r *http.Request) { io.ReadAll(r.Body) }), false)
+			conn, err := net.Dial("tcp", server.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			const size = 21 << 19 // 10.5 MiB
+			body := bytes.Repeat([]byte("x"), size)
+			if declared {
+				fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n", size)
+			} else {
+				fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n", size)
+			}
+			if _, err := conn.Write(body); err != nil {
+				t.Errorf("%s, declared %v: sending: %v", name, declared, err)
+			}
+			res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Errorf("%s, declared %v: %v", name, declared, err)
+				continue
+			}
+			if fmt.Sprint(res.StatusCode) != name && !(name == "429" && declared && res.StatusCode == 413) || !res.Close {
+				t.Errorf("%s, declared %v: %s, close %v", name, declared, res.Status, res.Close)
+			}
+		}
+	}
+}
+
+// Who waits for "100 Continue" is not asked to send what will be refused, and a small body costs no connection.
+func TestRefusalKeepsTheConnection(t *testing.T) {
+	server := serve(t, wrap(t, newStore(), httpdoor.Options{Identify: caller("0/min")}, hello), false)
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	in := bufio.NewReader(conn)
+	for _, next := range []string{
+		"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello",
+		"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+		"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 500000\r\nExpect: 100-continue\r\n\r\n",
+	} {
+		fmt.Fprint(conn, next)
+		res, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != 429 {
+			t.Errorf("%q: %d, %v", next, res.StatusCode, err)
+		}
+	}
+}
+
+func compress(t testing.TB, encoding, text string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	var w io.WriteCloser
+	switch encoding {
+	case "gzip":
+		w = gzip.NewWriter(&b)
+	case "zlib":
+		w = zlib.NewWriter(&b)
+	case "flate":
+		w, _ = flate.NewWriter(&b, flate.BestCompression)
+	}
+	if _, err := io.WriteString(w, text); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestCompressedBodies(t *testing.T) {
+	const limit = 1 << 17
+	fits, bomb := strings.Repeat("x", limit), strings.Repeat("x", limit+1)
+	huge := strings.Repeat("x", 4<<20)
+	random := func() string { // does not compress
+		var b strings.Builder
+		x := uint32(1)
+		for b.Len() < 100_000 {
+			x = x*1664525 + 1013904223
+			b.WriteByte(byte(x >> 24))
+		}
+		return b.String()
+	}()
+	two := append(compress(t, "gzip", fits[:limit/2]), compress(t, "gzip", fits[limit/2:])...)
+	for _, c := range []struct {
+		name     string
+		encoding []string
+		body     []byte
+		want     int
+	}{
+		{"gzip", []string{"gzip"}, compress(t, "gzip", fits), 200},
+		{"gzip that does not compress", []string{"GZIP"}, compress(t, "gzip", random), 200},
+		{"x-gzip, and identity", []string{"identity, x-gzip"}, compress(t, "gzip", "small"), 200},
+		{"gzip of nothing", []string{"gzip"}, compress(t, "gzip", ""), 200},
+		{"gzip, one more", []string{"gzip"}, compress(t, "gzip", bomb), 413},
+		{"gzip, a bomb", []string{"gzip"}, compress(t, "gzip", huge), 413},
+		{"gzip of two members", []string{"gzip"}, two, 200},
+		{"gzip of two members, one more", []string{"gzip"}, append(bytes.Clone(two), compress(t, "gzip", "x")...), 413},
+		{"zlib", []string{"deflate"}, compress(t, "zlib", fits), 200},
+		{"zlib, one more", []string{"deflate"}, compress(t, "zlib", bomb), 413},
+		{"bare deflate", []string{"deflate"}, compress(t, "flate", fits), 200},
+		{"bare deflate, a bomb", []string{"deflate"}, compress(t, "flate", huge), 413},
+		{"what is no gzip", []string{"gzip"}, []byte("hello"), 400},
+		{"half a gzip", []string{"gzip"}, compress(t, "gzip", random)[:50_000], 400},
+		{"gzip and more", []string{"gzip"}, append(compress(t, "gzip", "small"), "more"...), 400},
+		{"zlib and more", []string{"deflate"}, append(compress(t, "zlib", "small"), "more"...), 400},
+		{"bare deflate and more", []string{"deflate"}, append(compress(t, "flate", "small"), "more"...), 400},
+		{"unknown", []string{"br"}, []byte("hello"), 415},
+		{"two", []string{"gzip, gzip"}, compress(t, "gzip", "small"), 415},
+		{"two lines", []string{"gzip", "deflate"}, compress(t, "gzip", "small"), 415},
+		{"none of it", []string{"identity"}, []byte("hello"), 200},
+		{"no body", []string{"br"}, nil, 200},
+	} {
+		for _, declared := range []bool{true, false} {
+			s := newStore()
+			door := wrap(t, s, httpdoor.Options{Identify: caller("9/min"), MaxBody: limit}, func(w http.ResponseWriter, r *http.Request) {
+				got, err := io.ReadAll(r.Body)
+				if err != nil {
+					w.WriteHeader(400)
+					return
+				}
+				if !bytes.Equal(got, c.body) {
+					t.Errorf("%s: the handler got %d bytes that are not the %d that were sent", c.name, len(got), len(c.body))
+				}
+			})
+			server := serve(t, door, false)
+			var body io.Reader
+			switch {
+			case c.body == nil:
+			case declared:
+				body = bytes.NewReader(c.body)
+			default:
+				body = chunked{bytes.NewReader(c.body)}
+			}
+			r := request(t, "POST", server.URL, body)
+			r.Header["Content-Encoding"] = c.encoding
+			res, _ := do(t, server, r)
+			if res.StatusCode != c.want {
+				t.Errorf("%s, declared %v: %d, want %d", c.name, declared, res.StatusCode, c.want)
+			}
+			if c.want == 415 && (res.Header.Get("Accept-Encoding") != "gzip, deflate" || s.takes() != 0) {
+				t.Errorf("%s: %v after %d takes", c.name, res.Header, s.takes())
+			}
+		}
+	}
+}
+
+func TestNoBodyLimit(t *testing.T) {
+	server := serve(t, wrap(t, newStore(), httpdoor.Options{Identify: caller("9/min"), MaxBody: -1}, func(w http.ResponseWriter, r *http.Request) {
+		n, err := io.Copy(io.Discard, r.Body)
+		fmt.Fprint(w, n, err)
+	}), false)
+	r := request(t, "POST", server.URL, unread(strings.Repeat("x", httpdoor.DefaultMaxBody+1)))
+	r.Header.Set("Content-Encoding", "br")
+	if res, body := do(t, server, r); res.StatusCode != 200 || body != fmt.Sprint(httpdoor.DefaultMaxBody+1, nil) {
+		t.Errorf("%d %s", res.StatusCode, body)
+	}
+}
+
+func TestDefaultBodyLimit(t *testing.T) {
+	door := wrap(t, newStore(), httpdoor.Options{Identify: caller("9/min")}, hello)
+	for size, want := range map[int64]int{httpdoor.DefaultMaxBody: 200, httpdoor.DefaultMaxBody + 1: 413} {
+		r := httptest.NewRequest("POST", "/", nil)
+		r.Body, r.ContentLength = io.NopCloser(strings.NewReader("")), size
+		if got := record(door, r).Code; got != want {
+			t.Errorf("%d bytes: %d, want %d", size, got, want)
+		}
+	}
+}
+
+// Whatever is sent as gzip or deflate: the handler gets exactly those bytes, or an error, and never
+// what decodes to more than the limit.
+func FuzzEncodedBody(f *testing.F) {
+	f.Add("gzip", compress(f, "gzip", strings.Repeat("hello", 300)))
+	f.Add("gzip", append(compress(f, "gzip", "a"), compress(f, "gzip", "b")...))
+	f.Add("deflate", compress(f, "zlib", "hello"))
+	f.Add("deflate", compress(f, "flate", strings.Repeat("hello", 300)))
+	f.Add("deflate", []byte{0x78})
+	f.Add("identity", []byte("hello"))
+	const limit = 1000
+	var sent []byte
+	var encoding string
+	door := wrap(f, newStore(), httpdoor.Options{Identify: caller("4294967294/hour"), MaxBody: limit}, func(w http.ResponseWriter, r *http.Request) {
+		got, err := io.ReadAll(r.Body)
+		if !bytes.HasPrefix(sent, got) || err == nil && len(got) != len(sent) {
+			panic(fmt.Sprintf("sent %x, got %x, %v", sent, got, err))
+		}
+		if err != nil {
+			w.WriteHeader(400)
+			return
+		}
+		if encoding == "gzip" && len(got) > 0 {
+			decoder, err := gzip.NewReader(bytes.NewReader(got))
+			if err != nil {
+				panic(err)
+			}
+			if n, err := io.Copy(io.Discard, decoder); n > limit || err != nil {
+				panic(fmt.Sprintf("let through what decodes to %d bytes, %v", n, err))
+			}
+		}
+	})
+	f.Fuzz(func(t *testing.T, enc string, body []byte) {
+		sent, encoding = body, strings.ToLower(strings.Trim(enc, " \t"))
+		r := httptest.NewRequest("POST", "/", chunked{bytes.NewReader(body)})
+		r.Header.Set("Content-Encoding", enc)
+		switch got := record(door, r).Code; got {
+		case 200, 400, 413, 415:
+		default:
+			t.Errorf("%d", got)
+		}
+	})
+}
