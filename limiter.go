@@ -43,27 +43,39 @@ func New(s Store, o Options) *Limiter { return &Limiter{store: s, observe: o.Obs
 // answer that could not be made durable in time is Degraded. An error means that there is no
 // decision: misuse ([ErrUsage]), a closed store, the end of ctx, or a store that failed and has
 // no failopen around it. What was charged by then stays charged.
-func (l *Limiter) Take(ctx context.Context, q Request) (Decision, error) {
-	d, c, err := l.TakeEarly(ctx, q)
+func (l *Limiter) Take(ctx context.Context, q Request) (d Decision, err error) {
+	if err = q.prepare(); err != nil {
+		return d, err
+	}
+	var c Commit
+	if l.observe == nil {
+		d, c, err = l.store.Take(ctx, q)
+	} else {
+		d, c, err = l.observed(ctx, q)
+	}
 	if err != nil {
 		return Decision{}, err
 	}
-	return l.settled(ctx, d, c)
+	if c != (Commit{}) {
+		err = l.settle(ctx, &d, c)
+	}
+	return d, err
 }
 
 // TakeEarly is Take that returns as soon as it is decided, with a Commit to wait for. It is for
 // doors that begin the work at once and hold the answer until the Commit is kept, so that the
 // flush overlaps with the work. Nothing of the answer may leave before.
-func (l *Limiter) TakeEarly(ctx context.Context, q Request) (Decision, Commit, error) {
-	if err := q.check(); err != nil {
-		return Decision{}, Commit{}, fmt.Errorf("take: %w", err)
-	}
-	if q.Expensive && q.LeaseID == (LeaseID{}) {
-		q.LeaseID = NewLeaseID()
+func (l *Limiter) TakeEarly(ctx context.Context, q Request) (d Decision, c Commit, err error) {
+	if err = q.prepare(); err != nil {
+		return d, c, err
 	}
 	if l.observe == nil {
 		return l.store.Take(ctx, q)
 	}
+	return l.observed(ctx, q)
+}
+
+func (l *Limiter) observed(ctx context.Context, q Request) (Decision, Commit, error) {
 	begin := time.Now()
 	d, c, err := l.store.Take(ctx, q)
 	l.observe(Observation{Request: q, Decision: d, Err: err, Elapsed: time.Since(begin)})
@@ -87,20 +99,22 @@ func (l *Limiter) Peek(ctx context.Context, q Request) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	return l.settled(ctx, d, c)
+	err = l.settle(ctx, &d, c)
+	return d, err
 }
 
-// settled waits for the commit of a decision. A lease that nobody will learn of goes back.
-func (l *Limiter) settled(ctx context.Context, d Decision, c Commit) (Decision, error) {
+// settle waits for the commit of a decision. A lease that nobody will learn of goes back.
+func (l *Limiter) settle(ctx context.Context, d *Decision, c Commit) error {
 	switch err := c.Wait(ctx); {
 	case err == nil:
-		return d, nil
+		return nil
 	case errors.Is(err, ErrNotDurable):
 		d.Degraded = true
-		return d, nil
+		return nil
 	default:
 		l.Release(d.Lease)
-		return Decision{}, fmt.Errorf("wait for a durable count: %w", err)
+		*d = Decision{}
+		return fmt.Errorf("wait for a durable count: %w", err)
 	}
 }
 
@@ -119,6 +133,17 @@ func (l *Limiter) Renew(ctx context.Context, le Lease) (Lease, error) {
 		return Lease{}, fmt.Errorf("renew lease: %w", errors.ErrUnsupported)
 	}
 	return r.Renew(ctx, le, 0)
+}
+
+// prepare checks a request for a take, and names its lease.
+func (q *Request) prepare() error {
+	if err := q.check(); err != nil {
+		return fmt.Errorf("take: %w", err)
+	}
+	if q.Expensive && q.LeaseID == (LeaseID{}) {
+		q.LeaseID = NewLeaseID()
+	}
+	return nil
 }
 
 func (q *Request) check() error {
