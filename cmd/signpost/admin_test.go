@@ -204,11 +204,15 @@ func TestUsage(t *testing.T) {
 		{"link", "nothing"}, {"link", "list", "x"}, {"link", "list", "--nothing"}, {"link", "mint", "x"},
 		{"link", "show"}, {"link", "show", "abcd", "abce"}, {"link", "revoke"}, {"link", "mint", "--bound", "ten"},
 		{"link", "mint", "--expires", "soon"}, {"link", "mint", "--try", "--bound", "1/min"},
-		{"key", "inspect"}, {"key", "reset"}, {"key", "inspect", "abcd", "abce"}, {"key", "inspect", "abcd", "--namespace", "n"},
-		{"key", "inspect", "--namespace", "n"}, {"key", "reset", "--key", "k"}, {"key", "inspect", "--bound", "1/min"},
 		{"key", "inspect", "--namespace", "n", "--key", "k", "--bound", "ten"},
 	} {
 		o.fails(2, args)
+	}
+	for _, args := range [][]string{
+		{"key", "inspect"}, {"key", "reset"}, {"key", "inspect", "abcd", "abce"}, {"key", "inspect", "abcd", "--namespace", "n"},
+		{"key", "inspect", "--namespace", "n"}, {"key", "reset", "--key", "k"}, {"key", "inspect", "--bound", "1/min"},
+	} {
+		o.fails(2, args, "--namespace and --key", "\nTry: signpost key "+args[1]+" --help")
 	}
 	// Not one of them did anything.
 	if list, err := o.links.List(t.Context(), "", 1); err != nil || len(list) != 0 {

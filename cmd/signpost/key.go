@@ -30,39 +30,35 @@ read while the command runs; with --bound its counts are held against one.`,
 	return cmd
 }
 
-// keyArgs are the ways to name a key.
-type keyArgs struct{ named admin.KeyRequest }
-
-func newKeyArgs(r *remote, cmd *cobra.Command) *keyArgs {
-	k := &keyArgs{}
+// keyFlags adds the ways to name a key to a command: the ID of a link as its argument, or what it returns, as flags.
+func keyFlags(r *remote, cmd *cobra.Command) *admin.KeyRequest {
+	named := &admin.KeyRequest{}
+	cmd.Flags().StringVar(&named.Namespace, "namespace", "", "the namespace of a key that is not a link's")
+	cmd.Flags().StringVar(&named.Key, "key", "", "what the key is of in the namespace")
+	cmd.Flags().StringVar(&named.Bound, "bound", "", `what to hold its counts against, such as "600/min 36000/hour 10 concurrent"`)
+	cmd.ValidArgsFunction = r.completeID
 	cmd.Args = func(_ *cobra.Command, args []string) error {
-		isNamed := k.named != admin.KeyRequest{}
+		isNamed := *named != admin.KeyRequest{}
 		switch {
-		case len(args) > 1:
-			return fmt.Errorf("%d arguments; name one key", len(args))
-		case isNamed == (len(args) == 1):
-			return errors.New("name either the ID of a link, or --namespace and --key")
-		case isNamed && (k.named.Namespace == "" || k.named.Key == ""):
+		case isNamed == (len(args) == 1): // both, or neither
+			return errors.New("name either the ID of one link, or --namespace and --key")
+		case isNamed && (named.Namespace == "" || named.Key == ""):
 			return errors.New("--namespace and --key belong together")
 		}
 		return nil
 	}
-	cmd.ValidArgsFunction = r.completeID
-	cmd.Flags().StringVar(&k.named.Namespace, "namespace", "", "the namespace of a key that is not a link's")
-	cmd.Flags().StringVar(&k.named.Key, "key", "", "what the key is of in the namespace")
-	cmd.Flags().StringVar(&k.named.Bound, "bound", "", `what to hold its counts against, such as "600/min 36000/hour 10 concurrent"`)
-	return k
+	return named
 }
 
-// do inspects or resets the key, as the verb says, and returns what the daemon tells of it.
-func (k *keyArgs) do(ctx context.Context, r *remote, args []string, verb string) (*admin.Key, error) {
+// askKey asks the daemon to inspect or reset a key, as the verb says, and returns what it tells of the key.
+func askKey(ctx context.Context, r *remote, verb string, named *admin.KeyRequest, args []string) (*admin.Key, error) {
 	c, err := r.client()
 	if err != nil {
 		return nil, err
 	}
 	var shown admin.Key
 	if len(args) == 0 {
-		return &shown, r.call(ctx, c, "POST", "/v1/keys/"+verb, k.named, &shown)
+		return &shown, r.call(ctx, c, "POST", "/v1/keys/"+verb, named, &shown)
 	}
 	id, err := r.id(ctx, c, args[0])
 	if err != nil {

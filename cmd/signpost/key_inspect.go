@@ -12,9 +12,9 @@ func keyInspectCommand(r *remote) *cobra.Command {
 		Example: `  signpost key inspect 3f9a2c
   signpost key inspect --namespace tenant --key acme --bound "100/min"`,
 	}
-	key := newKeyArgs(r, cmd)
+	named := keyFlags(r, cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		shown, err := key.do(cmd.Context(), r, args, "inspect")
+		shown, err := askKey(cmd.Context(), r, "inspect", named, args)
 		if err != nil || r.json {
 			return err
 		}

@@ -18,9 +18,9 @@ func keyResetCommand(r *remote) *cobra.Command {
 The key starts again as one that was never used. No other key changes. Work in flight keeps running, and its
 leases are no longer counted.`,
 	}
-	key := newKeyArgs(r, cmd)
+	named := keyFlags(r, cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		shown, err := key.do(cmd.Context(), r, args, "reset")
+		shown, err := askKey(cmd.Context(), r, "reset", named, args)
 		if err != nil || r.json {
 			return err
 		}

@@ -24,7 +24,9 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -77,7 +79,9 @@ func New(o Options) http.Handler {
 	} {
 		api.Handle(path, s.route(methods))
 	}
-	api.Handle("/", s.route(nil))
+	api.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		writeProblem(w, problem(http.StatusNotFound, "no_such_path", "The admin API has no such path."))
+	})
 
 	mux := http.NewServeMux()
 	mux.Handle("/v1/", RequireToken(o.Token, api))
@@ -113,19 +117,10 @@ type handler func(*http.Request) (status int, body any, err error)
 
 // route serves a path: by method, within the timeout, with a bounded body.
 func (s *server) route(methods map[string]handler) http.Handler {
-	var allowed []string
-	for _, method := range []string{"GET", "POST"} {
-		if methods[method] != nil {
-			allowed = append(allowed, method)
-		}
-	}
+	allowed := slices.Sorted(maps.Keys(methods))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		handle := methods[r.Method]
-		switch {
-		case len(allowed) == 0:
-			writeProblem(w, problem(http.StatusNotFound, "no_such_path", "The admin API has no such path."))
-			return
-		case handle == nil:
+		if handle == nil {
 			w.Header().Set("Allow", strings.Join(allowed, ", "))
 			writeProblem(w, problem(http.StatusMethodNotAllowed, "method_not_allowed", "This path does not take that method.").
 				try("Use "+strings.Join(allowed, " or ")+"."))
