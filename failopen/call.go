@@ -134,8 +134,11 @@ func (c *call[T]) run(ctx context.Context, s *Store, k signpost.Key, sl *slice, 
 	c.value, c.err = c.guarded(ctx)
 
 	failed := c.err != nil && !isAnswer(c.err)
-	if watch() && failed {
-		s.fail(sl, up, k, c.err)
+	if inTime := watch(); failed {
+		if inTime {
+			s.fail(sl, up, k, c.err)
+		}
+		<-up.down // in a moment: nobody learns of a failure before its slice is degraded
 	}
 	used := c.phase.CompareAndSwap(sent, answered)
 	if used {

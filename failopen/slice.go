@@ -97,15 +97,17 @@ func (x *parts) probeKey(sl *slice) (signpost.Key, bool) {
 
 // fail tells of a call for k, begun in the period up, that the store failed. The first in its period degrades the slice.
 func (s *Store) fail(sl *slice, up *period, k signpost.Key, err error) {
+	sl.saw(k)
+	first := sl.up.CompareAndSwap(up, nil)
+	if first {
+		close(up.down)
+	}
 	kind := kindOf(err)
 	s.hooks.Failed(sl.name, kind, err)
-	sl.saw(k)
-	if !sl.up.CompareAndSwap(up, nil) {
-		return
+	if first {
+		s.hooks.Degraded(sl.name, kind, err)
+		s.start(func() { s.heal(sl) })
 	}
-	close(up.down)
-	s.hooks.Degraded(sl.name, kind, err)
-	s.start(func() { s.heal(sl) })
 }
 
 var (
