@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Signpost Authors
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build unix
+//go:build linux
 
 package e2e_test
 
@@ -9,8 +9,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -73,6 +75,25 @@ func (p *process) signal(t testing.TB, s syscall.Signal) {
 	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		t.Fatalf("send %v to %s: %v", s, p.cmd.Path, err)
 	}
+}
+
+// freeze stops the process, and returns when all of it has.
+func (p *process) freeze(t testing.TB) {
+	t.Helper()
+	p.signal(t, syscall.SIGSTOP)
+	eventually(t, p.cmd.Path+" is stopped", func() bool {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, thread := range threads {
+			stat, err := os.ReadFile(thread)
+			if err == nil && !strings.Contains(string(stat), ") T ") { // else it has ended meanwhile
+				return false
+			}
+		}
+		return len(threads) > 0
+	})
 }
 
 // kill ends the process as a power cut would, and returns when it is gone.
