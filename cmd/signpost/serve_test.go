@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Signpost Authors
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build unix
+
 package main
 
 import (
