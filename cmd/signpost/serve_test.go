@@ -306,7 +306,7 @@ func TestSIGHUPReloads(t *testing.T) {
 	wantAnswer(t, "expensive now, and the concurrency is lowered", 429, "GET", s.Door+"/read/welcome", s.Link, "")
 	take(1, 200)
 	take(1, 429)
-	if limits := wantAnswer(t, "limits", 200, "GET", s.Door+"/.well-known/limits", "", ""); !strings.Contains(limits, `"maxItems":7`) || !strings.Contains(limits, `"maxRequests":8`) {
+	if limits := wantAnswer(t, "limits", 200, "GET", s.Door+"/.well-known/limits", "", ""); !strings.Contains(limits, `"blocksPerNote":7`) || !strings.Contains(limits, `"maxRequests":8`) {
 		t.Errorf("limits after the reload: %s", limits)
 	}
 
