@@ -22,6 +22,7 @@ type commits struct {
 	deadline time.Time // of the flying batch
 	epoch    uint64    // of the committer: one that finds another number here has been replaced
 	why      string
+	sealErr  error // of the end of the log; read once the committer has ended
 
 	recent   [4]atomic.Pointer[batch] // the last batches, by number
 	durable  atomic.Uint64            // the last batch that is durable
@@ -198,8 +199,9 @@ func (c *committer) run(lost *batch) {
 		}
 		b := c.next()
 		if b == nil {
-			if err := c.journal.close(); err != nil {
+			if err := c.journal.seal(); err != nil {
 				c.failed("close", err)
+				c.sealErr = err
 			}
 			return
 		}

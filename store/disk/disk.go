@@ -283,6 +283,8 @@ func (s *Store) stop() error {
 		err = fmt.Errorf("close store in %s: %w: the disk does not answer", s.dir.path, signpost.ErrNotDurable)
 	} else if n := s.queue(); n > 0 {
 		err = fmt.Errorf("close store in %s: %w: %d keys, because %s", s.dir.path, signpost.ErrNotDurable, n, s.cause())
+	} else if s.sealErr != nil {
+		err = fmt.Errorf("close store in %s: %w", s.dir.path, s.sealErr)
 	}
 	// Nothing that still hangs can do harm to who opens the directory next: it writes to a log that is
 	// read before the next one's, and that is never used again.

@@ -17,6 +17,8 @@ import (
 //	16  8  the last frame that was durable when this one was written
 //	24     the records, then zeros up to a multiple of 8
 //
+// The last frame of a log that was closed in good order has no records.
+//
 // Files are written over, so behind the last frame there may be old ones. Their numbers are lower.
 const (
 	frameHeader = 24
@@ -112,6 +114,15 @@ func (j *journal) rotate() error {
 	return nil
 }
 
+// seal ends the log for good with a frame of no records. It says that the frame before it was durable.
+func (j *journal) seal() error {
+	j.begin()
+	if err := j.write(); err != nil {
+		return err
+	}
+	return j.close()
+}
+
 // close ends the file in good order.
 func (j *journal) close() error {
 	if !j.sync {
@@ -187,7 +198,7 @@ func parseFrame(b []byte, last uint64) (frame, bool) {
 	}
 	size := int(binary.LittleEndian.Uint32(b))
 	number := binary.LittleEndian.Uint64(b[8:])
-	if number <= last || size <= 0 || size > len(b)-frameHeader ||
+	if number <= last || size < 0 || size > len(b)-frameHeader ||
 		checksum(b[8:frameHeader+size]) != binary.LittleEndian.Uint32(b[4:]) {
 		return frame{}, false
 	}
