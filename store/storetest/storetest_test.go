@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -76,7 +77,8 @@ func (s *checksThenCharges) Take(ctx context.Context, q signpost.Request) (signp
 	for _, w := range before.Windows() {
 		counts = append(counts, signpost.Count{Len: w.Len, Start: w.Start, Used: 1})
 	}
-	s.mu.Lock() // others look while one charges
+	runtime.Gosched() // as if a server were asked
+	s.mu.Lock()
 	err = s.Settle(ctx, q.Key, q.At, counts)
 	s.mu.Unlock()
 	for i := range before.Windows() {
