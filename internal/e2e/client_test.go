@@ -90,11 +90,7 @@ func bearer(link string) []string { return []string{"Authorization", "Bearer " +
 // manage asks the admin API.
 func (d *daemon) manage(t testing.TB, method, path string, in, out any) {
 	t.Helper()
-	c, err := admin.NewClient(d.Admin, adminToken, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := c.Do(t.Context(), method, path, in)
+	text, err := d.admin.Do(t.Context(), method, path, in)
 	if err != nil {
 		t.Fatalf("%s %s: %v", method, path, err)
 	}

@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/signposthq/signpost/internal/admin"
 )
 
 // patience is how long anything may take that should happen at once.
@@ -163,6 +165,7 @@ type daemon struct {
 	*process
 	Door, API, Admin string // URLs
 	Link             string // of the first start, or ""
+	admin            *admin.Client
 }
 
 // signpost is the command of the binary with settings, NAME=value without the prefix SIGNPOST_. It keeps its counts
@@ -171,6 +174,7 @@ func signpost(t testing.TB, settings []string, args ...string) *exec.Cmd {
 	cmd := exec.Command(binary, args...)
 	cmd.Dir = t.TempDir()
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "SIGNPOST_STORE=memory", "SIGNPOST_ADMIN_TOKEN=" + adminToken,
+		"GORACE=atexit_sleep_ms=0",
 		"SIGNPOST_DOOR=127.0.0.1:0", "SIGNPOST_API=127.0.0.1:0", "SIGNPOST_ADMIN=127.0.0.1:0"}
 	for _, s := range settings {
 		cmd.Env = append(cmd.Env, "SIGNPOST_"+s)
@@ -185,6 +189,10 @@ func serve(t testing.TB, settings ...string) *daemon {
 	line := d.firstLine(t)
 	if err := json.Unmarshal([]byte(line), d); err != nil {
 		t.Fatalf("greeting %q: %v", line, err)
+	}
+	var err error
+	if d.admin, err = admin.NewClient(d.Admin, adminToken, false); err != nil {
+		t.Fatal(err)
 	}
 	return d
 }
