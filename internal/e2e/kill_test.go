@@ -31,7 +31,7 @@ func TestKilledUnderLoad(t *testing.T) {
 	for range kills {
 		l := startLoad(t, d, callers)
 		r.begin(t, d)
-		most := rand.Int64N(200)
+		most := rand.Int64N(80)
 		eventually(t, "requests go through", func() bool { return l.through.Load() > most })
 		d.kill(t)
 		l.stop()
