@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/signposthq/signpost"
+	"github.com/signposthq/signpost/link"
 )
 
 // patience is how long anything that must happen in a bounded time may take. It is far above what it does take.
@@ -253,3 +254,7 @@ func mergeNow(t testing.TB, s *Store) {
 }
 
 func slogOf(l *logged) *slog.Logger { return slog.New(l) }
+
+func isUnavailable(err error) bool {
+	return errors.Is(err, link.ErrUnavailable) && !errors.Is(err, link.ErrUnknown)
+}
