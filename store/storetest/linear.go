@@ -27,6 +27,7 @@ func testLinearizable(t *testing.T, o Options) {
 
 	var (
 		wg      sync.WaitGroup
+		start   = make(chan struct{})
 		mu      sync.Mutex
 		history []porcupine.Operation
 	)
@@ -35,6 +36,7 @@ func testLinearizable(t *testing.T, o Options) {
 		wg.Go(func() {
 			var held []signpost.LeaseID
 			granted := leases{}
+			<-start
 			for i := range each {
 				key := signpost.KeyOf(prefix, string(rune('a'+(i+client)%keys)))
 				op := operation{q: signpost.Request{
@@ -73,6 +75,7 @@ func testLinearizable(t *testing.T, o Options) {
 			}
 		})
 	}
+	close(start)
 	wg.Wait()
 	if t.Failed() {
 		return
