@@ -83,6 +83,17 @@ func TestCancelledCallerIsNoOutage(t *testing.T) {
 		if log := b.events.all(); len(log) != 0 {
 			b.Errorf("events %q, want none", log)
 		}
+
+		b.inner.breaks(dead)
+		b.take(cheap("c"))
+		gone, cancel := context.WithCancel(b.Context())
+		cancel()
+		if _, _, err := b.store.Take(gone, cheap("c")); !errors.Is(err, context.Canceled) {
+			b.Errorf("take while degraded of a caller that is gone: error %v", err)
+		}
+		if d := b.take(cheap("c")); d.Windows()[0].Used != 2 {
+			b.Errorf("%d used in the fallback, want nothing for the caller that was gone", d.Windows()[0].Used)
+		}
 	})
 }
 
@@ -152,6 +163,22 @@ func TestClose(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Close ends a probe, and does not take that for a failure.
+func TestCloseDuringAProbe(t *testing.T) {
+	inBubble(t, failopen.Options{}, func(b *bench) {
+		b.inner.breaks(blackhole)
+		b.take(cheap("a"))
+		time.Sleep(150 * time.Millisecond)
+		if n := b.inner.insideNow(); n != 1 {
+			b.Fatalf("%d calls inside, want the probe", n)
+		}
+		b.wantInstant(func() { b.store.Close() })
+		if n := b.events.failures(failopen.Timeout) + b.events.failures(failopen.Other); n != 1 {
+			b.Errorf("%d failures, want that of the take", n)
+		}
+	})
 }
 
 // A store that never returns does not hold Close for ever either.

@@ -276,6 +276,26 @@ func TestSlicesAreIndependent(t *testing.T) {
 	})
 }
 
+// One take of one key is enough to know where to probe.
+func TestProbeGoesToTheSliceThatFailed(t *testing.T) {
+	inBubble(t, failopen.Options{}, func(b *bench) {
+		low, high := keysIn()
+		b.inner.slice = byFirstBit
+		b.inner.breaks(dead)
+		b.take(low)
+		b.take(high)
+		time.Sleep(failopen.ProbeEvery)
+		synctest.Wait()
+		probed := map[string]int{}
+		for _, c := range b.inner.probes() {
+			probed[byFirstBit(c.key)]++
+		}
+		if probed["low"] != 1 || probed["high"] != 1 {
+			b.Errorf("probes %v, want one of each slice", probed)
+		}
+	})
+}
+
 // A cluster's map changes while a node is away: its keys have a new owner, and there is nothing left to probe.
 func TestMovedSlice(t *testing.T) {
 	inBubble(t, failopen.Options{}, func(b *bench) {
