@@ -82,7 +82,10 @@ func TestKeyNeverShowsItsText(t *testing.T) {
 			t.Errorf("%s shows the id: %s", format, text)
 		}
 	}
-	if (signpost.Key{}).IsZero() != true || k.IsZero() {
+	if k.LogValue().String() != k.String() {
+		t.Errorf("a log shows %s of key %s", k.LogValue(), k)
+	}
+	if !(signpost.Key{}).IsZero() || k.IsZero() {
 		t.Error("IsZero is not true of the zero Key alone")
 	}
 }
