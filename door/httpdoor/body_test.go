@@ -13,13 +13,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/signposthq/signpost/door/httpdoor"
 )
@@ -118,8 +121,19 @@ func TestTooLargeIsNotMalformed(t *testing.T) {
 		}, 413, ""},
 	} {
 		for _, http2 := range []bool{false, true} {
-			server := serve(t, wrap(t, newStore(), httpdoor.Options{Identify: caller("9/min"), MaxBody: 2}, c.handler), http2)
+			var logged bytes.Buffer
+			server := httptest.NewUnstartedServer(wrap(t, newStore(), httpdoor.Options{Identify: caller("9/min"), MaxBody: 2}, c.handler))
+			server.Config.ErrorLog = log.New(&logged, "", 0)
+			if server.EnableHTTP2 = http2; http2 {
+				server.StartTLS()
+			} else {
+				server.Start()
+			}
 			res, body := do(t, server, request(t, "POST", server.URL, unread("123")))
+			server.Close()
+			if logged.Len() > 0 {
+				t.Errorf("%s over %s: logged %q", c.name, res.Proto, &logged)
+			}
 			if res.StatusCode != c.want || !strings.Contains(body, c.body) || strings.Contains(body, "bad") {
 				t.Errorf("%s over %s: %d %s", c.name, res.Proto, res.StatusCode, body)
 			}
@@ -176,6 +190,69 @@ func TestAnswerReachesClientThatIsStillSending(t *testing.T) {
 			if fmt.Sprint(res.StatusCode) != name && !(name == "429" && declared && res.StatusCode == 413) || !res.Close {
 				t.Errorf("%s, declared %v: %s, close %v", name, declared, res.Status, res.Close)
 			}
+		}
+	}
+}
+
+// The client can read the whole answer while it is still sending, and the door still reading.
+func TestAnswerIsWholeWhileTheClientSends(t *testing.T) {
+	var done atomic.Bool
+	server := serve(t, wrap(t, newStore(), httpdoor.Options{Identify: caller("0/min"), Observe: func(httpdoor.Event) { done.Store(true) }}, hello), false)
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprint(conn, "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body, err := io.ReadAll(res.Body); !strings.HasSuffix(string(body), "}") || err != nil || !res.Close {
+		t.Errorf("%s, %v, close %v", body, err, res.Close)
+	}
+	if done.Load() {
+		t.Error("the answer ended only with the connection")
+	}
+	conn.Close()
+	eventually(t, "the door was done with it", done.Load)
+}
+
+// lingerer is a writer that can do what lingering needs.
+type lingerer struct {
+	*httptest.ResponseRecorder
+	cannot error
+}
+
+func (l lingerer) EnableFullDuplex() error         { return l.cannot }
+func (l lingerer) SetReadDeadline(time.Time) error { return nil }
+
+// A refused body is read only where that helps the client to see the refusal.
+func TestWhatIsReadOfRefusedBodies(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		length int64
+		change func(*http.Request)
+		cannot error
+		want   bool
+	}{
+		{"declared, large", 300 << 10, nil, nil, true},
+		{"not declared", -1, nil, nil, true},
+		{"declared, small: the server reads it", 200 << 10, nil, nil, false},
+		{"HTTP/2", -1, func(r *http.Request) { r.ProtoMajor = 2 }, nil, false},
+		{"waiting to be told to go on", 300 << 10, func(r *http.Request) { r.Header.Set("Expect", "100-continue") }, nil, false},
+		{"no body", -1, func(r *http.Request) { r.Body = http.NoBody }, nil, false},
+		{"another writer", -1, nil, http.ErrNotSupported, false},
+	} {
+		read := false
+		r := httptest.NewRequest("POST", "/", io.TeeReader(strings.NewReader("hello"), writeFunc(func([]byte) { read = true })))
+		r.ContentLength = c.length
+		if c.change != nil {
+			c.change(r)
+		}
+		w := lingerer{httptest.NewRecorder(), c.cannot}
+		wrap(t, newStore(), httpdoor.Options{Identify: caller("0/min")}, hello).ServeHTTP(w, r)
+		if w.Code != 429 || read != c.want || (w.Header().Get("Connection") == "close") != c.want {
+			t.Errorf("%s: %d, read %v, Connection %q", c.name, w.Code, read, w.Header().Get("Connection"))
 		}
 	}
 }

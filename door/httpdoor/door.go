@@ -56,9 +56,9 @@ type Options struct {
 	// passes uncounted and unidentified.
 	CountPreflight bool
 
-	// OmitRateLimit leaves out RateLimit and RateLimit-Policy, and OmitXRateLimit the X-RateLimit-
-	// fields. A handler's own fields of a family that is not left out are replaced.
-	OmitRateLimit, OmitXRateLimit bool
+	// Fields are the counters that answers carry, where no cache would give them to somebody else. A
+	// handler's own fields of the same families are replaced.
+	Fields render.Fields
 
 	// Realm is the realm of WWW-Authenticate in a 401; empty means "api".
 	Realm string

@@ -34,7 +34,6 @@ type pass struct {
 	writer writer
 	body   body
 	hold   hold
-	values [5]string // of the counters: one array instead of five slices
 }
 
 // passContext is the request's context and the way from it to the pass.
