@@ -317,7 +317,7 @@ func describeJSON(err error) string {
 	case errors.As(err, &typed):
 		return fmt.Sprintf("%s: want %s, not %s", typed.Field, typed.Type, typed.Value)
 	}
-	return redact(err.Error())
+	return link.Redact(err.Error())
 }
 
 func badRequest(detail string) *render.Problem {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/signposthq/signpost/door/httpdoor"
+	"github.com/signposthq/signpost/link"
 )
 
 // linkHeader tells the upstream the public ID of the link that a request came with.
@@ -87,7 +88,7 @@ func forward(c *Config, p *httputil.ProxyRequest) {
 	if !c.KeepAuthorization {
 		out.Del("Authorization")
 	}
-	if linkText.MatchString(out.Get("Referer")) {
+	if referer := out.Get("Referer"); link.Within(referer) || link.Within(unescape(referer)) {
 		out.Del("Referer")
 	}
 }
