@@ -180,13 +180,21 @@ type committer struct {
 	value   []byte
 }
 
-// start begins to write to j.
-func (s *Store) start(j *journal) {
+// start begins to write to j, or, if there is none because of err, to heal.
+func (s *Store) start(j *journal, err error) {
 	s.watch = time.AfterFunc(time.Hour, s.overdue)
 	s.watch.Stop()
 	c := &committer{Store: s, journal: j}
+	var lost *batch
+	if err != nil {
+		c.mu.Lock()
+		lost = c.takeOffLocked()
+		c.degradeLocked()
+		c.mu.Unlock()
+		c.nowDegraded(err)
+	}
 	s.checkLogs()
-	s.work.Go(func() { c.run(nil) })
+	s.work.Go(func() { c.run(lost) })
 	s.work.Go(s.mergeAll)
 }
 

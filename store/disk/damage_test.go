@@ -108,7 +108,7 @@ func TestTornTail(t *testing.T) {
 		}
 	}
 	// The same once through Open, and it goes on from there.
-	if err := os.Truncate(log, int64(ends[4]-3)); err != nil {
+	if err := os.Truncate(log, int64(end-3)); err != nil {
 		t.Fatal(err)
 	}
 	s = mustOpen(t, crashed, Options{})

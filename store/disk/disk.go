@@ -131,7 +131,8 @@ type entry struct {
 const defaultLogSize = 2 << 20
 
 // Open opens the store in a directory, which is made if it is not there. It reads the index of the table
-// and the logs since, not the keys: those are read when they are first used.
+// and the logs since, not the keys: those are read when they are first used. On a disk that is full the store is
+// degraded from the beginning.
 func Open(dir string, o Options) (*Store, error) {
 	s, err := open(dir, o)
 	if err != nil {
@@ -193,14 +194,12 @@ func open(dir string, o Options) (_ *Store, err error) {
 	if s.links, err = newLinks(s); err != nil {
 		return nil, err
 	}
-	if err := s.dir.fillFirst(); err != nil {
-		return nil, err
-	}
+	s.dir.fillFirst()
 	j, err := openJournal(s.dir, &s.frames, s.syncs)
-	if err != nil {
+	if err != nil && !isFull(err) {
 		return nil, err
 	}
-	s.start(j)
+	s.start(j, err)
 	return s, nil
 }
 

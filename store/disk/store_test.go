@@ -201,7 +201,7 @@ func TestMillionKeys(t *testing.T) {
 
 // TestEviction holds fewer keys in memory than there are. All of them are counted exactly.
 func TestEviction(t *testing.T) {
-	const keys, most = 3000, 200
+	const keys, most = 1000, 100
 	dir := t.TempDir()
 	s := mustOpen(t, dir, Options{MaxKeys: most})
 	var group sync.WaitGroup
