@@ -146,7 +146,7 @@ func TestClose(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, o, func(b *bench) {
 				b.inner.breaks(dead)
-				b.take(cheap("a")) // a prober is on its way
+				local := b.take(expensive("a")) // a prober is on its way
 				for range 2 {
 					if err := b.store.Close(); err != nil {
 						b.Errorf("close: %v", err)
@@ -154,6 +154,9 @@ func TestClose(t *testing.T) {
 				}
 				if _, _, err := b.store.Take(b.Context(), cheap("a")); !errors.Is(err, signpost.ErrClosed) {
 					b.Errorf("take after close: %v, want ErrClosed", err)
+				}
+				if _, err := b.store.Renew(b.Context(), local.Lease, 0); !errors.Is(err, signpost.ErrClosed) {
+					b.Errorf("renew after close: %v, want ErrClosed", err)
 				}
 				probes := len(b.inner.probes())
 				time.Sleep(time.Second)

@@ -95,9 +95,12 @@ func (s *Store) Reset(ctx context.Context, k signpost.Key) error {
 	if !ok {
 		return fmt.Errorf("reset key %v: %w", k, errors.ErrUnsupported)
 	}
-	_, err := ask(ctx, s, k, &call[struct{}]{do: func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, r.Reset(ctx, k)
-	}})
+	_, err := ask(ctx, s, k, &call[struct{}]{
+		settles: true, // what is on its way already must not arrive after the reset
+		do: func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, r.Reset(ctx, k)
+		},
+	})
 	if err != nil {
 		return fmt.Errorf("reset key %v: %w", k, err)
 	}

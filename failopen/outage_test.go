@@ -347,19 +347,27 @@ func TestVeryManySlices(t *testing.T) {
 // The number of calls inside is bounded before any of them has timed out.
 func TestCrowd(t *testing.T) {
 	inBubble(t, failopen.Options{FallbackKeys: 100_000}, func(b *bench) {
+		low, high := keysIn()
+		b.inner.slice = byFirstBit
 		thaw := make(chan struct{})
-		b.inner.breaks(frozen(thaw))
+		b.inner.breaks(func(_ context.Context, c called) error {
+			if byFirstBit(c.key) == "low" {
+				<-thaw
+			}
+			return nil
+		})
 		var wg sync.WaitGroup
 		for range failopen.MaxCalls {
-			wg.Go(func() { b.take(cheap("a")) })
+			wg.Go(func() { b.take(low) })
 		}
 		synctest.Wait()
 		if log := b.events.all(); len(log) != 0 {
 			b.Fatalf("degraded too soon: %q", log)
 		}
 		b.wantInstant(func() {
-			b.wantTake(cheap("b"), true, true)
+			b.take(low)
 			wg.Wait()
+			b.wantTake(high, true, false)
 		})
 		if n := b.inner.insideNow(); n != failopen.MaxCalls {
 			b.Errorf("%d calls are inside, want %d", n, failopen.MaxCalls)
