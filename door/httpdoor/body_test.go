@@ -22,6 +22,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/signposthq/signpost/door/httpdoor"
@@ -98,7 +99,9 @@ func TestTooLargeIsNotMalformed(t *testing.T) {
 		{"answers 500 by ReadFrom", func(w http.ResponseWriter, r *http.Request) {
 			io.Copy(io.Discard, r.Body)
 			w.WriteHeader(500)
-			io.Copy(w, unread("failed"))
+			if n, err := io.Copy(w, unread("failed")); n != 6 || err != nil {
+				t.Errorf("the handler's answer: %d, %v", n, err)
+			}
 			if _, _, err := http.NewResponseController(w).Hijack(); !errors.Is(err, http.ErrHijacked) && !errors.Is(err, http.ErrNotSupported) {
 				t.Errorf("hijacked after the answer: %v", err)
 			}
@@ -134,7 +137,7 @@ func TestTooLargeIsNotMalformed(t *testing.T) {
 			if logged.Len() > 0 {
 				t.Errorf("%s over %s: logged %q", c.name, res.Proto, &logged)
 			}
-			if res.StatusCode != c.want || !strings.Contains(body, c.body) || strings.Contains(body, "bad") {
+			if res.StatusCode != c.want || !strings.Contains(body, c.body) || strings.Contains(body, "bad") || strings.Contains(body, "failed") {
 				t.Errorf("%s over %s: %d %s", c.name, res.Proto, res.StatusCode, body)
 			}
 			if c.want == 413 && (res.Header.Get("Content-Encoding") != "" || res.Header.Get("ETag") != "" || res.Header.Get("Content-Type") != "application/problem+json") {
@@ -335,6 +338,7 @@ func TestCompressedBodies(t *testing.T) {
 		{"zlib, one more", []string{"deflate"}, compress(t, "zlib", bomb), 413},
 		{"bare deflate", []string{"deflate"}, compress(t, "flate", fits), 200},
 		{"bare deflate, a bomb", []string{"deflate"}, compress(t, "flate", huge), 413},
+		{"bare deflate that begins like zlib", []string{"deflate"}, []byte{0x08, 1, 0, 0xfe, 0xff, 'x', 1, 0, 0, 0xff, 0xff}, 200},
 		{"what is no gzip", []string{"gzip"}, []byte("hello"), 400},
 		{"half a gzip", []string{"gzip"}, compress(t, "gzip", random)[:50_000], 400},
 		{"gzip and more", []string{"gzip"}, append(compress(t, "gzip", "small"), "more"...), 400},
@@ -378,6 +382,43 @@ func TestCompressedBodies(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A compressed stream does not have to end before the handler sees its beginning.
+func TestCompressedStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out, in := io.Pipe()
+		got := 0
+		door := wrap(t, newStore(), httpdoor.Options{Identify: caller("9/min")}, func(w http.ResponseWriter, r *http.Request) {
+			for buf := make([]byte, 1<<10); ; {
+				n, err := r.Body.Read(buf)
+				if got += n; err != nil {
+					return
+				}
+			}
+		})
+		r := httptest.NewRequest("POST", "/", out)
+		r.Header.Set("Content-Encoding", "gzip")
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			record(door, r)
+		}()
+		stream := gzip.NewWriter(in)
+		sent := []int{}
+		for _, piece := range []string{"one", "two", "three"} {
+			io.WriteString(stream, piece)
+			stream.Flush()
+			synctest.Wait()
+			sent = append(sent, got)
+		}
+		stream.Close()
+		in.Close()
+		<-done
+		if sent[1] == 0 || sent[2] <= sent[1] || got <= sent[2] {
+			t.Errorf("the handler had %d bytes after each piece, and %d at the end", sent, got)
+		}
+	})
 }
 
 func TestNoBodyLimit(t *testing.T) {

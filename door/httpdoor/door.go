@@ -11,6 +11,9 @@
 // The handler starts as soon as the take is decided. The first byte of its response waits until the
 // count is durable, so that the two overlap and no answer leaves uncounted.
 //
+// A layer that adds CORS fields belongs outside the door, so that browsers can read refusals; it should expose
+// Retry-After.
+//
 // [Links] identifies callers by link. [NewByAddress] is for handlers that have no credential to go by.
 package httpdoor
 

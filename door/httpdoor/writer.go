@@ -116,9 +116,6 @@ func (w *writer) FlushError() error {
 	if err := w.begin(http.StatusOK); err != nil {
 		return err
 	}
-	if w.replaced {
-		return nil
-	}
 	return http.NewResponseController(w.inner).Flush()
 }
 
