@@ -94,7 +94,7 @@ func TestTornTail(t *testing.T) {
 			}
 			f := &bytesFile{torn}
 			var state []byte
-			last, err := replay(f, log, 0, func(_ key, v []byte) error {
+			last, _, err := replay(f, log, 0, func(_ key, v []byte) error {
 				state = slices.Clone(v)
 				return nil
 			})
@@ -153,7 +153,7 @@ func TestEveryFlippedBitOfALog(t *testing.T) {
 		flipped := slices.Clone(whole)
 		flipped[i] ^= 0x10
 		var state []byte
-		_, err := replay(&bytesFile{flipped}, name, 0, func(_ key, v []byte) error {
+		_, _, err := replay(&bytesFile{flipped}, name, 0, func(_ key, v []byte) error {
 			state = slices.Clone(v)
 			return nil
 		})

@@ -234,8 +234,12 @@ func (s *Store) replay(number, last uint64) (uint64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("open log: %w", err)
 	}
-	defer f.Close()
-	return replay(f, name, last, s.restore)
+	last, end, err := replay(f, name, last, s.restore)
+	f.Close()
+	if err == nil {
+		s.dir.files.truncate(name, end) // it is not written to any more; on an error it only takes up room
+	}
+	return last, err
 }
 
 // restore puts a record of a log into memory. It is as a batch that is durable and in no table.

@@ -72,6 +72,13 @@ func (f *faulty) open(name string, write bool) (file, error) {
 	return &faultyFile{file, f, name}, err
 }
 
+func (f *faulty) truncate(name string, size int64) error {
+	if err := f.before("truncate", name); err != nil {
+		return err
+	}
+	return f.osFiles.truncate(name, size)
+}
+
 func (f *faulty) rename(from, to string) error {
 	if err := f.before("rename", to); err != nil {
 		return err
@@ -237,6 +244,11 @@ func eventually(t testing.TB, what string, ok func() bool) {
 
 func wantHealthy(t testing.TB, s *Store) {
 	t.Helper()
+	defer func() {
+		if st := s.Stats(); st.Degraded {
+			t.Logf("still degraded: %s; %d failures", st.Cause, st.Failures)
+		}
+	}()
 	eventually(t, "the store is healthy", func() bool { return !s.Stats().Degraded })
 }
 
