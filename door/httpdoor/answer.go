@@ -24,7 +24,7 @@ const (
 // for what would let a cache keep it.
 func (p *pass) answer(w http.ResponseWriter, problem render.Problem) {
 	h := w.Header()
-	p.door.o.Fields.Clear(h)
+	p.door.fields.Clear(h)
 	problem.SetHeader(h)
 	if p.degraded {
 		render.SetMarker(h)
@@ -37,7 +37,7 @@ func (p *pass) answer(w http.ResponseWriter, problem render.Problem) {
 		}
 		h.Set("WWW-Authenticate", challenge)
 	case http.StatusTooManyRequests:
-		p.door.o.Fields.Set(h, &p.decision, p.degraded)
+		p.door.fields.Set(h, &p.decision, p.degraded)
 	}
 	p.speak()
 	body := problem.JSON()

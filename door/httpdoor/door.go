@@ -59,9 +59,9 @@ type Options struct {
 	// passes uncounted and unidentified.
 	CountPreflight bool
 
-	// Fields are the counters that answers carry, where no cache would give them to somebody else. A
-	// handler's own fields of the same families are replaced.
-	Fields render.Fields
+	// OmitRateLimit leaves out RateLimit and RateLimit-Policy, and OmitXRateLimit the X-RateLimit-
+	// fields. A handler's own fields of a family that is not left out are replaced.
+	OmitRateLimit, OmitXRateLimit bool
 
 	// Realm is the realm of WWW-Authenticate in a 401; empty means "api".
 	Realm string
@@ -111,6 +111,7 @@ const (
 type Door struct {
 	limiter   *signpost.Limiter
 	o         Options
+	fields    render.Fields
 	challenge string
 }
 
@@ -143,7 +144,12 @@ func New(l *signpost.Limiter, o Options) (*Door, error) {
 	if o.MaxBody == 0 {
 		o.MaxBody = DefaultMaxBody
 	}
-	return &Door{limiter: l, o: o, challenge: `Bearer realm="` + o.Realm + `"`}, nil
+	return &Door{
+		limiter:   l,
+		o:         o,
+		fields:    render.Fields{OmitRateLimit: o.OmitRateLimit, OmitXRateLimit: o.OmitXRateLimit},
+		challenge: `Bearer realm="` + o.Realm + `"`,
+	}, nil
 }
 
 // Wrap returns a handler that runs next for the requests that are admitted. The context of

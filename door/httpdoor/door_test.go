@@ -68,7 +68,7 @@ X-RateLimit-Reset: 1768471260
 			body: "hello",
 		},
 		{
-			name: "only RateLimit", options: httpdoor.Options{Fields: render.Fields{OmitXRateLimit: true}}, status: 200,
+			name: "only RateLimit", options: httpdoor.Options{OmitXRateLimit: true}, status: 200,
 			handler: func(w http.ResponseWriter, r *http.Request) { w.Header().Set("X-RateLimit-Limit", "theirs") },
 			header: `RateLimit: "minute";r=59;t=60, "hour";r=999;t=3600
 RateLimit-Policy: "minute";q=60;w=60, "hour";q=1000;w=3600, "concurrency";q=10;qu="concurrent-requests"
@@ -76,7 +76,7 @@ X-Ratelimit-Limit: theirs
 `,
 		},
 		{
-			name: "only X-RateLimit", options: httpdoor.Options{Fields: render.Fields{OmitRateLimit: true}}, status: 200,
+			name: "only X-RateLimit", options: httpdoor.Options{OmitRateLimit: true}, status: 200,
 			handler: func(w http.ResponseWriter, r *http.Request) { w.Header().Set("RateLimit", "theirs") },
 			header: `Ratelimit: theirs
 X-RateLimit-Limit: 60
@@ -85,10 +85,10 @@ X-RateLimit-Reset: 1768471260
 `,
 		},
 		{
-			name: "no counters", options: httpdoor.Options{Fields: render.Fields{OmitRateLimit: true, OmitXRateLimit: true}}, status: 200, header: "", body: "hello",
+			name: "no counters", options: httpdoor.Options{OmitRateLimit: true, OmitXRateLimit: true}, status: 200, header: "", body: "hello",
 		},
 		{
-			name: "expensive", options: httpdoor.Options{Classify: allExpensive, Fields: render.Fields{OmitXRateLimit: true}}, status: 200,
+			name: "expensive", options: httpdoor.Options{Classify: allExpensive, OmitXRateLimit: true}, status: 200,
 			header: `RateLimit: "minute";r=59;t=60, "hour";r=999;t=3600, "concurrency";r=9
 RateLimit-Policy: "minute";q=60;w=60, "hour";q=1000;w=3600, "concurrency";q=10;qu="concurrent-requests"
 `,
@@ -173,7 +173,7 @@ X-Should-Retry: false
 			body: `"retryAfterSeconds":3475,"windowResetAt":"2026-01-15T11:00:00Z"`,
 		},
 		{
-			name: "refused in the last millisecond", options: httpdoor.Options{Fields: render.Fields{OmitRateLimit: true}}, store: []func(*store){full(60), after(59999 * time.Millisecond)}, status: 429, uncalled: true,
+			name: "refused in the last millisecond", options: httpdoor.Options{OmitRateLimit: true}, store: []func(*store){full(60), after(59999 * time.Millisecond)}, status: 429, uncalled: true,
 			header: `Cache-Control: no-store
 Cdn-Cache-Control: no-store
 Content-Type: application/problem+json
@@ -184,11 +184,11 @@ X-RateLimit-Reset: 1768471260
 `,
 		},
 		{
-			name: "a wait of exactly a minute is one that clients follow", options: httpdoor.Options{Fields: render.Fields{OmitRateLimit: true, OmitXRateLimit: true}}, store: []func(*store){full(60)}, status: 429, uncalled: true,
+			name: "a wait of exactly a minute is one that clients follow", options: httpdoor.Options{OmitRateLimit: true, OmitXRateLimit: true}, store: []func(*store){full(60)}, status: 429, uncalled: true,
 			header: "Cache-Control: no-store\nCdn-Cache-Control: no-store\nContent-Type: application/problem+json\nRetry-After: 60\n",
 		},
 		{
-			name: "refused, degraded", store: []func(*store){full(60), degraded}, options: httpdoor.Options{Fields: render.Fields{OmitRateLimit: true}}, status: 429, uncalled: true,
+			name: "refused, degraded", store: []func(*store){full(60), degraded}, options: httpdoor.Options{OmitRateLimit: true}, status: 429, uncalled: true,
 			header: `Cache-Control: no-store
 Cdn-Cache-Control: no-store
 Content-Type: application/problem+json
@@ -213,7 +213,7 @@ X-Should-Retry: false
 			body: "waiting does not help",
 		},
 		{
-			name: "refused HEAD", store: []func(*store){full(60)}, options: httpdoor.Options{Fields: render.Fields{OmitRateLimit: true, OmitXRateLimit: true}}, request: httptest.NewRequest("HEAD", "/", nil), status: 429, uncalled: true,
+			name: "refused HEAD", store: []func(*store){full(60)}, options: httpdoor.Options{OmitRateLimit: true, OmitXRateLimit: true}, request: httptest.NewRequest("HEAD", "/", nil), status: 429, uncalled: true,
 			header: "Cache-Control: no-store\nCdn-Cache-Control: no-store\nContent-Type: application/problem+json\nRetry-After: 60\n",
 		},
 		{
@@ -312,7 +312,7 @@ func TestNamesOnTheWire(t *testing.T) {
 
 // Layers further out may have set fields before the door refuses.
 func TestRefusalInsideOtherLayers(t *testing.T) {
-	door := wrap(t, newStore(), httpdoor.Options{Identify: caller("0/min"), Fields: render.Fields{OmitRateLimit: true}}, hello)
+	door := wrap(t, newStore(), httpdoor.Options{Identify: caller("0/min"), OmitRateLimit: true}, hello)
 	outer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, name := range []string{"ETag", "Last-Modified", "Expires", "Surrogate-Control", "Cloudflare-CDN-Cache-Control"} {
 			w.Header().Set(name, "of the route")
@@ -448,7 +448,7 @@ func TestSeveralDoors(t *testing.T) {
 	t.Run("one limiter, one caller: counted once", func(t *testing.T) {
 		s := newStore()
 		limiter := signpost.New(s, signpost.Options{})
-		d, err := httpdoor.New(limiter, httpdoor.Options{Identify: caller("5/min"), Fields: render.Fields{OmitXRateLimit: true}})
+		d, err := httpdoor.New(limiter, httpdoor.Options{Identify: caller("5/min"), OmitXRateLimit: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@ import (
 // have counted it, the innermost speaks: it is the first to see the status.
 func (p *pass) mark(h http.Header, status int) {
 	if !p.spoken {
-		p.door.o.Fields.Clear(h)
+		p.door.fields.Clear(h)
 	}
 	if !p.counted {
 		return
@@ -23,7 +23,7 @@ func (p *pass) mark(h http.Header, status int) {
 		render.SetMarker(h)
 	}
 	if !p.spoken && !render.MayBeShared(h, status, p.decision.At) {
-		p.door.o.Fields.Set(h, &p.decision, p.degraded)
+		p.door.fields.Set(h, &p.decision, p.degraded)
 	}
 	p.speak()
 }

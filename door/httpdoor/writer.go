@@ -79,7 +79,7 @@ func (w *writer) WriteHeader(status int) {
 		if w.pass.settle() != nil || w.replaced {
 			return
 		}
-		w.pass.door.o.Fields.Clear(w.inner.Header())
+		w.pass.door.fields.Clear(w.inner.Header())
 	case !w.begun:
 		w.begin(status)
 	}
