@@ -116,10 +116,10 @@ func (c *call[T]) run(ctx context.Context, s *Store, k signpost.Key, sl *slice, 
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	// The end of the timeout is an outage even if the store never returns.
-	watch := context.AfterFunc(ctx, func() {
+	watch := time.AfterFunc(s.timeout, func() {
 		s.fail(sl, up, k, fmt.Errorf("store did not answer in %v: %w", s.timeout, context.DeadlineExceeded))
 	})
-	defer watch()
+	defer watch.Stop()
 
 	if c.settles && !s.settle(k, up) {
 		c.err = errNotSent
@@ -134,7 +134,7 @@ func (c *call[T]) run(ctx context.Context, s *Store, k signpost.Key, sl *slice, 
 	c.value, c.err = c.guarded(ctx)
 
 	failed := c.err != nil && !isAnswer(c.err)
-	if inTime := watch(); failed {
+	if inTime := watch.Stop(); failed {
 		if inTime {
 			s.fail(sl, up, k, c.err)
 		}
