@@ -26,6 +26,9 @@ func pathPrefix(ctx context.Context) string {
 // Authorization field, so that nothing behind it meets a link in a path. It returns other requests
 // as they are, and ErrBadCredential if both places hold something and it is not the same.
 func withoutPathLink(r *http.Request) (*http.Request, error) {
+	if !strings.Contains(r.URL.Path, "/s/") { // most requests
+		return r, nil
+	}
 	// By the escaped path: an escaped slash is part of its segment.
 	segments := strings.SplitN(strings.TrimLeft(r.URL.EscapedPath(), "/"), "/", 3)
 	if len(segments) < 2 || unescape(segments[0]) != "s" || !strings.HasPrefix(unescape(segments[1]), "sp_") {

@@ -40,7 +40,10 @@ func newSettings(c Config, p *parts) (*settings, error) {
 		Identify:       s.identify,
 		Classify:       func(r *http.Request) httpdoor.Work { return httpdoor.Work{Expensive: expensive.match(r)} },
 		MaxBody:        c.Shape.MaxBody(),
+		BeforeHandler:  c.BeforeHandler,
 		CountPreflight: !c.Preflights,
+		OmitRateLimit:  !c.RateLimit,
+		OmitXRateLimit: !c.XRateLimit,
 		Terms:          terms,
 		Observe:        p.observe(doorHTTP),
 	})
