@@ -4,6 +4,7 @@
 package httpdoor
 
 import (
+	"maps"
 	"net/http"
 	"strings"
 
@@ -38,15 +39,12 @@ func (p *pass) speak() {
 // withoutMarker returns h without a marker that the client has sent. A request's header is not the door's to change,
 // so it is copied if there is one.
 func withoutMarker(h http.Header) http.Header {
+	isMarker := func(name string, _ []string) bool { return strings.EqualFold(name, render.Marker) }
 	for name := range h {
-		if strings.EqualFold(name, render.Marker) {
+		if isMarker(name, nil) {
 			h = h.Clone()
-			for name := range h {
-				if strings.EqualFold(name, render.Marker) {
-					delete(h, name)
-				}
-			}
-			return h
+			maps.DeleteFunc(h, isMarker)
+			break
 		}
 	}
 	return h
