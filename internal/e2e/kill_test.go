@@ -118,16 +118,24 @@ func (r *registrar) settle(t *testing.T, d *daemon) {
 	r.live, r.revoked = nil, nil
 }
 
-// A daemon that is told to stop answers all that it has begun, and loses none of it.
+// A daemon that is told to stop answers all that it has begun, and loses none of it; also one that does not sync.
 func TestStoppedUnderLoad(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
+	for _, sync := range []string{"always", "off"} {
+		t.Run("sync "+sync, func(t *testing.T) {
+			t.Parallel()
+			stopUnderLoad(t, sync)
+		})
+	}
+}
+
+func stopUnderLoad(t *testing.T, sync string) {
+	const rounds = 2
 	up := startUpstream(t)
-	settings := onDisk(dir, "UPSTREAM="+up.URL, "EXPENSIVE=/hang")
+	settings := onDisk(t.TempDir(), "UPSTREAM="+up.URL, "EXPENSIVE=/hang", "SYNC="+sync)
 	d := serve(t, settings...)
 	callers := newCallers(t, d)
 	hung := d.mint(t, "1000/"+longWindow())
-	for range 3 {
+	for range rounds {
 		crowd := hang(t, d, up, hung.Credential)
 		l := startLoad(t, d, callers)
 		eventually(t, "requests go through", func() bool { return l.through.Load() > 100 })
@@ -158,8 +166,8 @@ func TestStoppedUnderLoad(t *testing.T) {
 			}
 		}
 	}
-	if used := d.inspect(t, hung.ID).Windows[0].Used; used != 3*slots {
-		t.Errorf("%d of the requests that hung are counted, want %d", used, 3*slots)
+	if used := d.inspect(t, hung.ID).Windows[0].Used; used != rounds*slots {
+		t.Errorf("%d of the requests that hung are counted, want %d", used, rounds*slots)
 	}
 	c := newClient(t)
 	for _, caller := range callers {
