@@ -15,6 +15,8 @@ import (
 	"github.com/signposthq/signpost"
 	"github.com/signposthq/signpost/door/httpdoor"
 	"github.com/signposthq/signpost/door/render"
+	"github.com/signposthq/signpost/failopen"
+	"github.com/signposthq/signpost/store/memory"
 )
 
 func TestOrder(t *testing.T) {
@@ -248,4 +250,33 @@ func TestNewListsEveryFault(t *testing.T) {
 			t.Errorf("%q is not in: %v", part, err)
 		}
 	}
+}
+
+func TestDeniedWithoutACountIsUnavailable(t *testing.T) {
+	store, err := failopen.New(frozenStore{memory.New(memory.Options{})}, failopen.Options{Timeout: time.Millisecond, Cheap: failopen.Deny})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	door, err := httpdoor.New(signpost.New(store, signpost.Options{}), httpdoor.Options{Identify: func(*http.Request) (httpdoor.Caller, error) {
+		return httpdoor.Caller{Key: signpost.KeyOf("t", "denied"), Bound: signpost.DefaultBound}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	door.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the handler ran") })).
+		ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	h := w.Header()
+	if w.Code != 503 || h.Get("Retry-After") != "1" || h.Get("Cache-Control") != "no-store" || len(h["X-Signpost-RateLimit"]) != 1 || h["RateLimit"] != nil {
+		t.Errorf("got %d %v, want a degraded 503 with Retry-After: 1 and no counters", w.Code, h)
+	}
+}
+
+// frozenStore answers no take.
+type frozenStore struct{ *memory.Store }
+
+func (frozenStore) Take(ctx context.Context, _ signpost.Request) (signpost.Decision, signpost.Commit, error) {
+	<-ctx.Done()
+	return signpost.Decision{}, signpost.Commit{}, ctx.Err()
 }
