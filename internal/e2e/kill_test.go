@@ -22,6 +22,7 @@ const kills = 25
 // Whatever moment the daemon is killed at, every answer that arrived is counted when it is back, and nothing is
 // counted that was not asked. Links that were minted are there, and those that were revoked are not.
 func TestKilledUnderLoad(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"one", "another"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -120,6 +121,7 @@ func (r *registrar) settle(t *testing.T, d *daemon) {
 
 // A daemon that is told to stop answers all that it has begun, and loses none of it; also one that does not sync.
 func TestStoppedUnderLoad(t *testing.T) {
+	t.Parallel()
 	for _, sync := range []string{"always", "off"} {
 		t.Run("sync "+sync, func(t *testing.T) {
 			t.Parallel()
