@@ -108,6 +108,47 @@ func TestHangingDisk(t *testing.T) {
 	wantUsed(t, s, 2, counted)
 }
 
+// TestLeftBehind lets a committer hang while it begins a log, and come back when another one has long gone on. What it
+// had to write is old by then, and must not come back at the next open.
+func TestLeftBehind(t *testing.T) {
+	dir, disk := t.TempDir(), &faulty{}
+	s := mustOpen(t, dir, Options{files: disk, CommitTimeout: 200 * time.Millisecond, logSize: 2 << 10})
+	q := request(1)
+	q.Bound = signpost.MustParseBound("1000000/min")
+	var hung atomic.Int32
+	release := make(chan struct{})
+	disk.set(func(op, name string) error {
+		if op == "rename" && strings.HasSuffix(name, logSuffix) && hung.CompareAndSwap(0, 1) {
+			<-release
+		}
+		return nil
+	})
+	want := uint32(0)
+	for hung.Load() == 0 {
+		take(t, s, q)
+		want++
+	}
+	wantHealthy(t, s)
+	for range 20 {
+		take(t, s, q)
+		want++
+	}
+	wantHealthy(t, s)
+	before := runtime.NumGoroutine()
+	close(release)
+	eventually(t, "the committer that was left behind has ended", func() bool { return runtime.NumGoroutine() < before })
+	c := mustOpen(t, copyDir(t, dir), Options{})
+	if d := take(t, c, q); d.Windows()[0].Used != want+1 {
+		t.Errorf("%d used after a crash, want %d", d.Windows()[0].Used, want+1)
+	}
+	mergeNow(t, s)
+	mustClose(t, s)
+	c = mustOpen(t, dir, Options{})
+	if d := take(t, c, q); d.Windows()[0].Used != want+1 {
+		t.Errorf("%d used after a merge, want %d", d.Windows()[0].Used, want+1)
+	}
+}
+
 // TestDeadDisk lets every operation hang. Takes are answered, and Close returns.
 func TestDeadDisk(t *testing.T) {
 	disk := &faulty{}
