@@ -49,7 +49,7 @@ func hang(t *testing.T, d *daemon, up *served, link string) *crowd {
 	return c
 }
 
-// end waits until every request has ended and wants all of them, or as many as have not gone, answered with a status.
+// end waits until every request has ended, and wants all of them answered with a status.
 func (c *crowd) end(status int) {
 	c.t.Helper()
 	c.all.Wait()
