@@ -141,7 +141,11 @@ X-Signpost-RateLimit: degraded
 		{
 			name: "degraded, and others may cache it", store: []func(*store){degraded}, status: 200,
 			handler: func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Cache-Control", "public") },
-			header:  "Cache-Control: public\nX-Signpost-RateLimit: degraded\n",
+			header:  "Cache-Control: no-store\nCdn-Cache-Control: no-store\nX-Signpost-RateLimit: degraded\n",
+		},
+		{
+			name: "degraded, and a cache would add the fields to what it holds", store: []func(*store){degraded}, status: 304,
+			handler: func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(304) },
 		},
 		{
 			name: "refused by the minute", store: []func(*store){full(60), after(26500 * time.Millisecond)}, status: 429, uncalled: true,

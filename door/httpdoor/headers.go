@@ -20,10 +20,17 @@ func (p *pass) mark(h http.Header, status int) {
 	if !p.counted {
 		return
 	}
-	if p.degraded {
+	shared := render.MayBeShared(h, status, p.decision.At)
+	switch {
+	case p.degraded && status == http.StatusNotModified:
+		// A cache would add the marker to what it has stored, and show it long after.
+	case p.degraded:
 		render.SetMarker(h)
+		if shared { // so that no other answer carries it
+			render.NoStore(h)
+		}
 	}
-	if !p.spoken && !render.MayBeShared(h, status, p.decision.At) {
+	if !p.spoken && !shared {
 		p.door.fields.Set(h, &p.decision, p.degraded)
 	}
 	p.speak()
