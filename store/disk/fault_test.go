@@ -19,9 +19,9 @@ import (
 // TestFailingDisk breaks one kind of operation after another under a store that is taken from. Nobody is refused or kept
 // waiting for it, the counts stay exact, and once the disk works everything is durable.
 func TestFailingDisk(t *testing.T) {
-	for _, ops := range []string{"write", "sync", "write sync create open rename syncdir remove"} {
+	for _, ops := range []string{"write", "sync", "write sync create open rename remove"} {
 		t.Run(ops, func(t *testing.T) {
-			dir, disk, log := t.TempDir(), &faulty{}, &logged{}
+			dir, disk, log := t.TempDir(), newFaulty(), &logged{}
 			s := mustOpen(t, dir, Options{files: disk, Logger: slogOf(log)})
 			for range 10 {
 				if d := take(t, s, request(1)); d.Degraded || !d.Admitted {
@@ -74,7 +74,7 @@ func TestFailingDisk(t *testing.T) {
 // it while it hangs still.
 func TestHangingDisk(t *testing.T) {
 	before := runtime.NumGoroutine()
-	dir, disk := t.TempDir(), &faulty{}
+	dir, disk := t.TempDir(), newFaulty()
 	s := mustOpen(t, dir, Options{files: disk, CommitTimeout: 100 * time.Millisecond})
 	take(t, s, request(1))
 	wantHealthy(t, s)
@@ -82,7 +82,7 @@ func TestHangingDisk(t *testing.T) {
 	release := make(chan struct{})
 	var hung atomic.Int32
 	disk.set(func(op, name string) error {
-		if op == "sync" && strings.HasSuffix(name, logSuffix) && hung.CompareAndSwap(0, 1) {
+		if op == "sync" && strings.HasSuffix(name, ".log") && hung.CompareAndSwap(0, 1) {
 			<-release
 			return errInjected
 		}
@@ -105,7 +105,7 @@ func TestHangingDisk(t *testing.T) {
 
 // TestDeadDisk lets every operation hang. Takes are answered, and Close returns.
 func TestDeadDisk(t *testing.T) {
-	disk := &faulty{}
+	disk := newFaulty()
 	s := mustOpen(t, t.TempDir(), Options{files: disk, CommitTimeout: 50 * time.Millisecond})
 	take(t, s, request(1))
 	wantHealthy(t, s)
@@ -153,7 +153,7 @@ func TestEveryFault(t *testing.T) {
 
 // faultAt reports whether the history has so many operations.
 func faultAt(t *testing.T, n int64, lasting bool) bool {
-	dir, disk := t.TempDir(), &faulty{}
+	dir, disk := t.TempDir(), newFaulty()
 	var count atomic.Int64
 	disk.set(func(op, name string) error {
 		if c := count.Add(1); c == n || lasting && c > n {
@@ -161,18 +161,18 @@ func faultAt(t *testing.T, n int64, lasting bool) bool {
 		}
 		return nil
 	})
-	s, err := Open(dir, Options{files: disk, CommitTimeout: slow, Logger: slogOf(&logged{}), logSize: 64 << 10})
+	s, err := Open(dir, Options{files: disk, CommitTimeout: slow, Logger: slogOf(&logged{})})
 	if err == nil {
 		for i := range 12 {
 			take(t, s, request(i%3))
 			if i%5 == 4 {
-				s.wantMerge()
+				s.engine.Load().db.AsyncFlush()
 				take(t, s, request(9))
 			}
 		}
 		disk.set(nil)
 		wantHealthy(t, s)
-		mergeNow(t, s)
+		flushNow(t, s)
 		for i := range 3 {
 			wantUsed(t, s, i, 4)
 		}
@@ -198,13 +198,13 @@ func faultAt(t *testing.T, n int64, lasting bool) bool {
 func TestColdReadFails(t *testing.T) {
 	for _, how := range []string{"error", "hang"} {
 		t.Run(how, func(t *testing.T) {
-			dir, disk := t.TempDir(), &faulty{}
+			dir, disk := t.TempDir(), newFaulty()
 			s := mustOpen(t, dir, Options{})
 			for range 60 {
 				take(t, s, request(1))
 			}
 			take(t, s, request(2))
-			mergeNow(t, s)
+			flushNow(t, s)
 			mustClose(t, s)
 
 			s = mustOpen(t, dir, Options{files: disk, CommitTimeout: 100 * time.Millisecond})
@@ -244,10 +244,10 @@ func TestColdReadFails(t *testing.T) {
 
 // TestColdReadIsShared wants one read for all who wait for a key.
 func TestColdReadIsShared(t *testing.T) {
-	dir, disk := t.TempDir(), &faulty{}
+	dir, disk := t.TempDir(), newFaulty()
 	s := mustOpen(t, dir, Options{})
 	take(t, s, request(1))
-	mergeNow(t, s)
+	flushNow(t, s)
 	mustClose(t, s)
 
 	s = mustOpen(t, dir, Options{files: disk})
@@ -279,25 +279,4 @@ func TestColdReadIsShared(t *testing.T) {
 		t.Errorf("%d reads of one key", n)
 	}
 	wantUsed(t, s, 1, 1+callers)
-}
-
-// TestMergeFails keeps the store going when only the merge fails, and merges once it can.
-func TestMergeFails(t *testing.T) {
-	dir, disk, log := t.TempDir(), &faulty{}, &logged{}
-	s := mustOpen(t, dir, Options{files: disk, Logger: slogOf(log)})
-	disk.set(func(op, name string) error {
-		if strings.Contains(name, tableSuffix) && op != "remove" {
-			return errInjected
-		}
-		return nil
-	})
-	take(t, s, request(1))
-	s.wantMerge()
-	eventually(t, "a merge fails", func() bool { return log.count("cannot be merged") == 1 })
-	if d := take(t, s, request(1)); d.Degraded {
-		t.Error("degraded because of a merge")
-	}
-	disk.set(nil)
-	eventually(t, "it is merged", func() bool { return log.count("merged again") == 1 && s.Stats().Stored == 1 })
-	wantUsed(t, s, 1, 2)
 }
