@@ -7,7 +7,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -73,6 +75,11 @@ func (e *engine) open(dir string) (err error) {
 			err = fmt.Errorf("%w: %v", ErrCorrupt, p)
 		}
 	}()
+	names, err := e.fence.List(dir)
+	if err != nil {
+		return err
+	}
+	tables := slices.ContainsFunc(names, isTable)
 	cache := pebble.NewCache(cacheSize)
 	defer cache.Unref()
 	db, err := pebble.Open(dir, &pebble.Options{
@@ -88,15 +95,16 @@ func (e *engine) open(dir string) (err error) {
 			DataCorruption:  func(i pebble.DataCorruptionInfo) { e.background(i.Details) },
 		},
 	})
-	if err != nil {
+	if failure := e.fence.failure(); err != nil && failure != nil {
+		return failure // the rest followed from it
+	} else if err != nil {
 		return damage(err)
 	}
 	e.db = db
-	if err := e.checkVersion(); err != nil {
-		e.close()
-		return err
+	if err = e.fence.failure(); err == nil {
+		err = e.checkVersion(tables)
 	}
-	if err := e.fence.failure(); err != nil {
+	if err != nil {
 		e.close()
 		return err
 	}
@@ -104,11 +112,15 @@ func (e *engine) open(dir string) (err error) {
 	return nil
 }
 
-// checkVersion refuses records of a newer format, and says in which one they are from now on.
-func (e *engine) checkVersion() error {
+// checkVersion refuses records of a newer format, and says in which one they are from now on. Where there were tables it is said
+// already: the engine takes a damaged list of them for one that was cut short by a crash, and this record goes with it.
+func (e *engine) checkVersion(tables bool) error {
 	stored, err := e.get(versionKey)
 	if err != nil {
 		return err
+	}
+	if stored == nil && tables {
+		return fmt.Errorf("%w: the list of its tables, the MANIFEST file, cannot be read", ErrCorrupt)
 	}
 	if stored == nil {
 		w := e.write()
@@ -128,28 +140,32 @@ func (e *engine) checkVersion() error {
 // damage says of an error of the engine what it is, and which file it is about.
 func damage(err error) error {
 	const newer = "in unknown format major version"
-	var detail interface{ ErrorDetail() string }
+	const cut = "object size mismatch"
 	var hint interface{ ErrorHint() string }
+	var detail interface{ ErrorDetail() string }
 	what := err
-	if errors.As(err, &detail) {
-		what = fmt.Errorf("%w: %s", what, detail.ErrorDetail())
-	}
 	if errors.As(err, &hint) {
-		what = fmt.Errorf("%w: %s", what, hint.ErrorHint())
+		what = fmt.Errorf("%w: %s", err, hint.ErrorHint())
+	} else if errors.As(err, &detail) {
+		what = fmt.Errorf("%w: %s", err, detail.ErrorDetail())
 	}
 	switch {
 	case strings.Contains(err.Error(), newer):
 		return fmt.Errorf("%w: %w", ErrNewer, what)
-	case pebble.IsCorruptionError(err):
+	case pebble.IsCorruptionError(err), errors.Is(err, fs.ErrNotExist), strings.Contains(err.Error(), cut):
 		return fmt.Errorf("%w: %w", ErrCorrupt, what)
 	}
 	return what
 }
 
-// close ends the instance: it waits until nobody uses it. It is called once.
+// close ends the instance: it waits until nobody uses it. It is called once. All is in tables then, where every damage is found;
+// that of the end of a log is taken for the trace of a crash.
 func (e *engine) close() error {
 	e.fence.serving.Store(false)
 	e.use.Lock() // for good
+	if err := e.db.Flush(); err != nil {
+		e.fence.shut(err)
+	}
 	return errors.Join(e.db.Close(), e.fence.failure())
 }
 

@@ -262,4 +262,16 @@ func flushNow(t testing.TB, s *Store) {
 	}
 }
 
+// many takes from so many keys that reading one of them is not reading all of them, and writes a table.
+func many(t testing.TB, s *Store) {
+	t.Helper()
+	for i := range 2000 {
+		if _, _, err := s.Take(t.Context(), request(1_000_000+i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	take(t, s, request(2))
+	flushNow(t, s)
+}
+
 func slogOf(l *logged) *slog.Logger { return slog.New(l) }

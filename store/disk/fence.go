@@ -133,11 +133,13 @@ func (f *fence) file(name string, create func(vfs.FS) (vfs.File, error)) (vfs.Fi
 
 // refused returns why a file may not be written, behind the shut fence.
 func (f *fence) refused(name string) error {
-	if f.serving.Load() && strings.HasSuffix(name, ".sst") {
+	if f.serving.Load() && isTable(name) {
 		return f.err
 	}
 	return nil
 }
+
+func isTable(name string) bool { return strings.HasSuffix(name, ".sst") }
 
 // remember notes a file, until there may be another that refers to it.
 func (f *fence) remember(name string) {

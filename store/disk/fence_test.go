@@ -76,12 +76,12 @@ func TestZombie(t *testing.T) {
 
 	before := listing(t, dir)
 	zombie.fence.serving.Store(false)
-	for i := range 5 {
-		if err := putMany(zombie, 100_000*i, 100_000*i+20_000); !errors.Is(err, errReplaced) {
+	for i := range 2 {
+		if err := putMany(zombie, 100_000*i, 100_000*i+2000); !errors.Is(err, errReplaced) {
 			t.Fatalf("a write of an instance that was given up: %v, want errReplaced", err)
 		}
 		b := zombie.db.NewBatch()
-		for n := range 20_000 {
+		for n := range 25_000 {
 			k := countKind.of(id{byte(i), byte(n), byte(n >> 8)})
 			b.Set(k[:], make([]byte, 200), nil)
 		}
@@ -179,9 +179,11 @@ func TestFailedOpen(t *testing.T) {
 	if err := putMany(e, 0, 1000); err != nil {
 		t.Fatal(err)
 	}
+	crashed := copyDir(t, dir)
 	if err := e.close(); err != nil {
 		t.Fatal(err)
 	}
+	dir = crashed
 	before := listing(t, dir)
 	disk.set(func(op, name string) error {
 		if op == "write" && strings.HasSuffix(name, ".sst") {
