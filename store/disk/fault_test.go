@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -278,4 +279,29 @@ func TestColdReadIsShared(t *testing.T) {
 		t.Errorf("%d reads of one key", n)
 	}
 	wantUsed(t, s, 1, 1+callers)
+}
+
+// TestNewKeysAtOnce takes from keys that nobody has seen, many at a time. What is read of them is nothing, and may be dropped
+// before who waits for it is woken. None of them is degraded for that.
+func TestNewKeysAtOnce(t *testing.T) {
+	s := mustOpen(t, t.TempDir(), Options{})
+	var degraded atomic.Int32
+	var callers sync.WaitGroup
+	for c := range 64 {
+		callers.Go(func() {
+			for i := range 300 {
+				q := request(c*1000 + i)
+				if d, _, err := s.Peek(context.Background(), q); err != nil || d.Degraded {
+					degraded.Add(1)
+				}
+				if d, _, err := s.Take(context.Background(), q); err != nil || d.Degraded {
+					degraded.Add(1)
+				}
+			}
+		})
+	}
+	callers.Wait()
+	if n := degraded.Load(); n > 0 {
+		t.Errorf("%d of %d answers are degraded", n, 64*300*2)
+	}
 }

@@ -35,6 +35,7 @@ func (s *Store) fetch(ctx context.Context, sh *shard, i id) *entry {
 		if e == nil {
 			e = s.insert(sh, i)
 			e.load = &load{}
+			waited = false // what was read was nothing, and has been dropped since
 		}
 		l := e.load
 		if l == nil || waited {
