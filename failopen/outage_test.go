@@ -276,6 +276,26 @@ func TestSlicesAreIndependent(t *testing.T) {
 	})
 }
 
+// One take of one key is enough to know where to probe.
+func TestProbeGoesToTheSliceThatFailed(t *testing.T) {
+	inBubble(t, failopen.Options{}, func(b *bench) {
+		low, high := keysIn()
+		b.inner.slice = byFirstBit
+		b.inner.breaks(dead)
+		b.take(low)
+		b.take(high)
+		time.Sleep(failopen.ProbeEvery)
+		synctest.Wait()
+		probed := map[string]int{}
+		for _, c := range b.inner.probes() {
+			probed[byFirstBit(c.key)]++
+		}
+		if probed["low"] != 1 || probed["high"] != 1 {
+			b.Errorf("probes %v, want one of each slice", probed)
+		}
+	})
+}
+
 // A cluster's map changes while a node is away: its keys have a new owner, and there is nothing left to probe.
 func TestMovedSlice(t *testing.T) {
 	inBubble(t, failopen.Options{}, func(b *bench) {
@@ -327,19 +347,27 @@ func TestVeryManySlices(t *testing.T) {
 // The number of calls inside is bounded before any of them has timed out.
 func TestCrowd(t *testing.T) {
 	inBubble(t, failopen.Options{FallbackKeys: 100_000}, func(b *bench) {
+		low, high := keysIn()
+		b.inner.slice = byFirstBit
 		thaw := make(chan struct{})
-		b.inner.breaks(frozen(thaw))
+		b.inner.breaks(func(_ context.Context, c called) error {
+			if byFirstBit(c.key) == "low" {
+				<-thaw
+			}
+			return nil
+		})
 		var wg sync.WaitGroup
 		for range failopen.MaxCalls {
-			wg.Go(func() { b.take(cheap("a")) })
+			wg.Go(func() { b.take(low) })
 		}
 		synctest.Wait()
 		if log := b.events.all(); len(log) != 0 {
 			b.Fatalf("degraded too soon: %q", log)
 		}
 		b.wantInstant(func() {
-			b.wantTake(cheap("b"), true, true)
+			b.take(low)
 			wg.Wait()
+			b.wantTake(high, true, false)
 		})
 		if n := b.inner.insideNow(); n != failopen.MaxCalls {
 			b.Errorf("%d calls are inside, want %d", n, failopen.MaxCalls)

@@ -7,9 +7,11 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/signposthq/signpost"
 	"github.com/signposthq/signpost/failopen"
+	"github.com/signposthq/signpost/store/disk"
 	"github.com/signposthq/signpost/store/memory"
 	"github.com/signposthq/signpost/store/storetest"
 )
@@ -20,11 +22,37 @@ func TestStore(t *testing.T) {
 	})
 }
 
+// The inner store's commits and what it keeps come through.
+func TestStoreAroundADisk(t *testing.T) {
+	dirs := map[signpost.Store]string{}
+	open := func(t testing.TB, dir string) signpost.Store {
+		in, err := disk.Open(dir, disk.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := around(t, in)
+		dirs[s] = dir
+		return s
+	}
+	storetest.Run(t, storetest.Options{
+		Open: func(t testing.TB) signpost.Store { return open(t, t.TempDir()) },
+		Reopen: func(t testing.TB, s signpost.Store) signpost.Store {
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			return open(t, dirs[s])
+		},
+	})
+}
+
 // around returns a Store that fails the test if the store inside fails.
 func around(t testing.TB, in signpost.Store) signpost.Store {
-	s, err := failopen.New(in, failopen.Options{Hooks: failopen.Hooks{
-		Failed: func(_ string, _ failopen.Kind, err error) { t.Errorf("the store inside failed: %v", err) },
-	}})
+	s, err := failopen.New(in, failopen.Options{
+		Timeout: time.Minute, // a slow machine is no outage
+		Hooks: failopen.Hooks{
+			Failed: func(_ string, _ failopen.Kind, err error) { t.Errorf("the store inside failed: %v", err) },
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

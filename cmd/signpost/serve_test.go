@@ -232,7 +232,10 @@ func TestSIGTERMDrains(t *testing.T) {
 	}()
 	eventually(t, "the request is in flight", func() bool { return inFlight() == 1 })
 	s.signal(t, syscall.SIGTERM)
-	eventually(t, "the door accepts no more", func() bool { status, _ := ask("GET", s.Door+"/", s.Link, ""); return status == 0 })
+	eventually(t, "the door accepts no more", func() bool {
+		status, _ := ask("GET", s.Door+"/.well-known/limits", "", "") // the upstream, which is slow, has no part in it
+		return status == 0
+	})
 	wantAnswer(t, "readiness while draining", 503, "GET", s.Admin+"/readyz", "", "")
 	wantAnswer(t, "liveness while draining", 200, "GET", s.Admin+"/livez", "", "")
 	select {
@@ -317,14 +320,16 @@ func TestSIGHUPReloads(t *testing.T) {
 		t.Errorf("the log does not name the faults:\n%s", log)
 	}
 
-	write("store: disk\nupstream: http://127.0.0.1:1\nbounds: {links: 9/365d}\n")
+	write("store: disk\nupstream: http://127.0.0.1:1\nbounds: {links: 9/365d, strangers: 0/365d}\n")
 	reload("ok")
 	take(1, 200)
 	take(1, 429)
 	wantAnswer(t, "the upstream is still the sample", 429, "GET", s.Door+"/read/welcome", s.Link, "")
-	if log := s.log.String(); !strings.Contains(log, `"fields":["store","upstream"]`) {
-		t.Errorf("the log does not say what waits for a restart:\n%s", log)
+	reload("ok")
+	if log := s.log.String(); strings.Count(log, `"fields":["store","upstream"]`) != 2 {
+		t.Errorf("the log does not say at each reload what waits for a restart:\n%s", log)
 	}
+	wantAnswer(t, "and what it has by default", 429, "POST", s.Door+"/try", "", "")
 
 	write("store: memory\nbounds: {links: 0/365d}\n")
 	reload("ok")

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/signposthq/signpost/door/httpdoor"
+	"github.com/signposthq/signpost/link"
 )
 
 // linkHeader tells the upstream the public ID of the link that a request came with.
@@ -50,7 +51,7 @@ func newProxy(upstream *url.URL, timeout time.Duration, live func() *settings, t
 		ModifyResponse: func(resp *http.Response) error {
 			health.answered()
 			deleteOurs(resp.Header)
-			prefix := pathPrefix(resp.Request.Context())
+			prefix := urlLinkOf(resp.Request.Context()).prefix
 			if prefix != "" {
 				resp.Header.Del("Referrer-Policy") // the door has set its own
 			}
@@ -87,7 +88,7 @@ func forward(c *Config, p *httputil.ProxyRequest) {
 	if !c.KeepAuthorization {
 		out.Del("Authorization")
 	}
-	if linkText.MatchString(out.Get("Referer")) {
+	if referer := out.Get("Referer"); link.Within(referer) || link.Within(unescape(referer)) {
 		out.Del("Referer")
 	}
 }

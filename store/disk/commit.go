@@ -174,11 +174,20 @@ type committer struct {
 	value   []byte
 }
 
-func (s *Store) start() {
+// start begins to write, or, after an error, to heal.
+func (s *Store) start(err error) {
 	s.watch = time.AfterFunc(time.Hour, s.overdue)
 	s.watch.Stop()
 	c := &committer{Store: s}
-	s.work.Go(func() { c.run(nil) })
+	var lost *batch
+	if err != nil {
+		c.mu.Lock()
+		lost = c.takeOffLocked()
+		c.degradeLocked(err)
+		c.mu.Unlock()
+		c.logDegraded(err)
+	}
+	s.work.Go(func() { c.run(lost) })
 	s.work.Go(s.sweepAll)
 }
 
@@ -218,10 +227,14 @@ func (c *committer) next() *batch {
 func (c *committer) takeOff() *batch {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	b := c.filling
-	if b.began.IsZero() {
+	if c.filling.began.IsZero() {
 		return nil
 	}
+	return c.takeOffLocked()
+}
+
+func (c *committer) takeOffLocked() *batch {
+	b := c.filling
 	c.flying = b
 	c.deadline = b.began.Add(c.timeout)
 	c.filling = newBatch(b.number + 1)
@@ -242,9 +255,9 @@ func (c *committer) flush(b *batch) (lost *batch, ok bool) {
 		return nil, false
 	}
 	if err != nil {
-		c.degradeLocked()
+		c.degradeLocked(err)
 		c.mu.Unlock()
-		c.nowDegraded(err)
+		c.logDegraded(err)
 		return b, true
 	}
 	c.publishLocked(b)

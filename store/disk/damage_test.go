@@ -6,9 +6,7 @@ package disk
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -229,27 +227,6 @@ func TestSecondStore(t *testing.T) {
 	mustClose(t, s)
 	s = mustOpen(t, dir, Options{})
 	wantUsed(t, s, 1, 1)
-}
-
-// TestSecondProcess opens a store that another process has open.
-func TestSecondProcess(t *testing.T) {
-	const env = "SIGNPOST_TEST_DIR"
-	if dir := os.Getenv(env); dir != "" {
-		_, err := Open(dir, Options{})
-		fmt.Println("opened:", err)
-		return
-	}
-	dir := t.TempDir()
-	s := mustOpen(t, dir, Options{})
-	cmd := exec.Command(os.Args[0], "-test.run=^TestSecondProcess$")
-	cmd.Env = append(os.Environ(), env+"="+dir)
-	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), dir) || !strings.Contains(string(out), ErrLocked.Error()) {
-		t.Fatalf("the second process says %q, %v; want the directory and ErrLocked", out, err)
-	}
-	if d := take(t, s, request(1)); d.Degraded {
-		t.Error("the first is degraded by that")
-	}
 }
 
 // TestReadOnly opens a store on a file system that takes no writes.

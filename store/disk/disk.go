@@ -32,6 +32,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -136,7 +137,8 @@ type entry struct {
 }
 
 // Open opens the store in a directory, which is made if it is not there. It reads what the engine has not put into
-// tables yet, a few MiB at most. Keys are read when they are first used.
+// tables yet, a few MiB at most. Keys are read when they are first used. On a disk that is full the store is
+// degraded from the beginning.
 func Open(dir string, o Options) (*Store, error) {
 	s, err := open(dir, o)
 	if err != nil {
@@ -187,7 +189,15 @@ func open(dir string, o Options) (_ *Store, err error) {
 			s.lock.Close()
 		}
 	}()
-	e, err := s.openEngine()
+	e, err := s.openEngine(false)
+	full := err
+	if errors.Is(err, syscall.ENOSPC) {
+		if e, err = s.openEngine(true); err != nil {
+			err = full // there is nothing to read
+		} else {
+			e.fence.shut(full)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -196,12 +206,12 @@ func open(dir string, o Options) (_ *Store, err error) {
 		e.close()
 		return nil, err
 	}
-	s.start()
+	s.start(full)
 	return s, nil
 }
 
-func (s *Store) openEngine() (*engine, error) {
-	return openEngine(s.dir, s.files, s.syncs, s.log, s.failed)
+func (s *Store) openEngine(readOnly bool) (*engine, error) {
+	return openEngine(s.dir, s.files, engineOptions{readOnly: readOnly, sync: s.syncs, log: s.log, failed: s.failed})
 }
 
 // lock takes the lock that keeps a second store away from a directory. It ends with the process, however that ends.

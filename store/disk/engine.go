@@ -35,11 +35,9 @@ const version = 1
 
 // engine is one instance of Pebble on the directory. Its calls may hang for as long as the disk does, or for ever.
 type engine struct {
+	engineOptions
 	db    *pebble.DB
 	fence *fence
-	log   *slog.Logger
-	// failed counts a failure that is not returned to anybody.
-	failed func(what string, err error)
 
 	use    sync.RWMutex // held for reading by who uses db
 	blamed sync.Once    // a failure to read is logged once
@@ -47,13 +45,20 @@ type engine struct {
 	died   sync.Once
 }
 
+type engineOptions struct {
+	readOnly bool
+	sync     bool
+	log      *slog.Logger
+	failed   func(what string, err error) // counts a failure that is not returned to anybody
+}
+
 // openEngine opens the engine. It returns an error if that leads to a single write which fails.
-func openEngine(dir string, disk vfs.FS, sync bool, log *slog.Logger, failed func(string, error)) (*engine, error) {
-	f, err := newFence(disk, dir, !sync)
+func openEngine(dir string, disk vfs.FS, o engineOptions) (*engine, error) {
+	f, err := newFence(disk, dir, !o.sync)
 	if err != nil {
 		return nil, err
 	}
-	e := &engine{fence: f, log: log, failed: failed, fatal: make(chan struct{})}
+	e := &engine{engineOptions: o, fence: f, fatal: make(chan struct{})}
 	opened := make(chan error, 1)
 	go func() { opened <- e.open(dir) }()
 	select {
@@ -84,6 +89,7 @@ func (e *engine) open(dir string) (err error) {
 	defer cache.Unref()
 	db, err := pebble.Open(dir, &pebble.Options{
 		FS:                    e.fence,
+		ReadOnly:              e.readOnly,
 		FormatMajorVersion:    pebble.FormatNewest,
 		Cache:                 cache,
 		MemTableSize:          memory,

@@ -30,8 +30,8 @@ func TestFailingDisk(t *testing.T) {
 				}
 			}
 			disk.set(failing(ops))
-			if d := take(t, s, request(1)); !d.Admitted {
-				t.Fatal("refused because the disk fails")
+			if d := take(t, s, request(4)); !d.Admitted || !d.Degraded { // and is not touched again
+				t.Fatalf("as the disk fails: admitted=%v degraded=%v, want both", d.Admitted, d.Degraded)
 			}
 			eventually(t, "the store is degraded", func() bool { return s.Stats().Degraded })
 			for i := range 200 {
@@ -39,7 +39,7 @@ func TestFailingDisk(t *testing.T) {
 				if err != nil || !d.Degraded || c != (signpost.Commit{}) {
 					t.Fatalf("take while the disk fails: degraded=%v commit=%v error=%v", d.Degraded, c, err)
 				}
-				if want := i < 89; d.Admitted != want {
+				if want := i < 90; d.Admitted != want {
 					t.Fatalf("take %d while the disk fails: admitted=%v, want %v", i, d.Admitted, want)
 				}
 			}
@@ -64,7 +64,7 @@ func TestFailingDisk(t *testing.T) {
 			mustClose(t, s)
 
 			s = mustOpen(t, dir, Options{})
-			for n, want := range map[int]uint32{1: 100, 2: 1, 3: 1} {
+			for n, want := range map[int]uint32{1: 100, 2: 1, 3: 1, 4: 1} {
 				wantUsed(t, s, n, want)
 			}
 		})
@@ -208,6 +208,7 @@ func TestColdReadFails(t *testing.T) {
 			mustClose(t, s)
 
 			s = mustOpen(t, dir, Options{files: disk, CommitTimeout: 100 * time.Millisecond})
+			wantUsed(t, s, 2, 1) // so this one is in memory
 			release := make(chan struct{})
 			disk.set(func(op, name string) error {
 				if op == "read" && how == "hang" {
@@ -224,6 +225,11 @@ func TestColdReadFails(t *testing.T) {
 					t.Fatalf("take %d: used %d admitted=%v degraded=%v error=%v", i, d.Windows()[0].Used, d.Admitted, d.Degraded, err)
 				}
 			}
+			if d := take(t, s, request(2)); d.Degraded {
+				t.Error("a key in memory is degraded because another cannot be read")
+			}
+			// What a crash would leave now has not lost what was stored.
+			wantUsed(t, mustOpen(t, copyDir(t, dir), Options{}), 1, 60)
 			if _, err := s.Inspect(t.Context(), keyOf(1), t0); err == nil {
 				t.Error("inspecting a key that cannot be read is no error")
 			}
@@ -237,7 +243,7 @@ func TestColdReadFails(t *testing.T) {
 			mustClose(t, s)
 			s = mustOpen(t, dir, Options{})
 			wantUsed(t, s, 1, 70)
-			wantUsed(t, s, 2, 1)
+			wantUsed(t, s, 2, 2)
 		})
 	}
 }

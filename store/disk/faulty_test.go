@@ -17,6 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/signposthq/signpost"
+	"github.com/signposthq/signpost/link"
 )
 
 // patience is how long anything that must happen in a bounded time may take. It is far above what it does take.
@@ -251,6 +252,11 @@ func eventually(t testing.TB, what string, ok func() bool) {
 
 func wantHealthy(t testing.TB, s *Store) {
 	t.Helper()
+	defer func() {
+		if st := s.Stats(); st.Degraded {
+			t.Logf("still degraded: %s; %d failures", st.Cause, st.Failures)
+		}
+	}()
 	eventually(t, "the store is healthy", func() bool { return !s.Stats().Degraded })
 }
 
@@ -275,3 +281,7 @@ func many(t testing.TB, s *Store) {
 }
 
 func slogOf(l *logged) *slog.Logger { return slog.New(l) }
+
+func isUnavailable(err error) bool {
+	return errors.Is(err, link.ErrUnavailable) && !errors.Is(err, link.ErrUnknown)
+}

@@ -35,9 +35,11 @@ func listing(t *testing.T, dir string) map[string]fs.FileInfo {
 	return all
 }
 
+var testEngine = engineOptions{sync: true, log: slog.New(slog.DiscardHandler), failed: func(string, error) {}}
+
 func mustOpenEngine(t *testing.T, dir string, disk vfs.FS) *engine {
 	t.Helper()
-	e, err := openEngine(dir, disk, true, slog.New(slog.DiscardHandler), func(string, error) {})
+	e, err := openEngine(dir, disk, testEngine)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +194,7 @@ func TestFailedOpen(t *testing.T) {
 		return nil
 	})
 	for range 3 {
-		if _, err := openEngine(dir, disk, true, slog.New(slog.DiscardHandler), func(string, error) {}); !errors.Is(err, errInjected) {
+		if _, err := openEngine(dir, disk, testEngine); !errors.Is(err, errInjected) {
 			t.Fatalf("open: %v, want the injected fault", err)
 		}
 	}

@@ -5,6 +5,7 @@ package disk
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -14,14 +15,28 @@ import (
 	"time"
 )
 
+// mount mounts a file system for the test, or skips it where that is not allowed. CI runs as root, where it is.
+func mount(t *testing.T, source, target, kind string, flags uintptr, data string) {
+	t.Helper()
+	err := syscall.Mount(source, target, kind, flags, data)
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) {
+		t.Skipf("mounting a %s needs privileges that this process has not: %v", kind, err)
+	}
+	if err != nil {
+		t.Fatalf("mount %s: %v", kind, err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(target, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestFullDisk fills a real file system of 24 MiB, twice, while it is taken from. Nobody is refused or kept waiting,
 // little is logged, what is cold can still be read, and when there is room again everything is durable.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=24m"); err != nil {
-		t.Skip("mounting a tmpfs needs root: ", err) // the faults of fault_test.go are injected everywhere
-	}
-	t.Cleanup(func() { syscall.Unmount(dir, syscall.MNT_DETACH) })
+	mount(t, "tmpfs", dir, "tmpfs", 0, "size=24m")
 	log := &logged{}
 	s := mustOpen(t, dir, Options{Logger: slogOf(log), CommitTimeout: 2 * time.Second, MaxKeys: 5000})
 	const cold = 1_000_000
@@ -91,5 +106,43 @@ func fill(t *testing.T, name string) {
 	}
 	if !errors.Is(err, syscall.ENOSPC) {
 		t.Fatal(err)
+	}
+}
+
+// TestFullFromTheBeginning opens a store where there is no room for another file. What is there is read.
+func TestFullFromTheBeginning(t *testing.T) {
+	dir := t.TempDir()
+	mount(t, "tmpfs", dir, "tmpfs", 0, "size=24m")
+	store, ballast := filepath.Join(dir, "store"), filepath.Join(dir, "ballast")
+	s := mustOpen(t, store, Options{})
+	for range 3 {
+		take(t, s, request(1))
+	}
+	mustClose(t, s)
+	fill(t, ballast)
+	s = mustOpen(t, store, Options{})
+	if d := take(t, s, request(1)); !d.Admitted || !d.Degraded || d.Windows()[0].Used != 4 {
+		t.Errorf("used %d admitted=%v degraded=%v, want 4 and both", d.Windows()[0].Used, d.Admitted, d.Degraded)
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	wantHealthy(t, s)
+	mustClose(t, s)
+	s = mustOpen(t, store, Options{})
+	wantUsed(t, s, 1, 4)
+}
+
+// TestReadOnlyMount opens a store where nothing can be written, which root is not spared either.
+func TestReadOnlyMount(t *testing.T) {
+	dir := t.TempDir()
+	mustClose(t, mustOpen(t, dir, Options{}))
+	mount(t, dir, dir, "bind", syscall.MS_BIND, "")
+	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_BIND|syscall.MS_RDONLY, ""); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(dir, Options{})
+	if !errors.Is(err, syscall.EROFS) || !strings.Contains(fmt.Sprint(err), dir) {
+		t.Fatalf("open: %v, want EROFS and the directory", err)
 	}
 }

@@ -35,12 +35,22 @@ var faulty = map[string]func() signpost.Store{
 	"never makes anything durable":               func() signpost.Store { return notDurable{memory.New(memory.Options{})} },
 	"answers after it was closed":                func() signpost.Store { return neverClosed{memory.New(memory.Options{})} },
 	"lost its methods without telling the suite": func() signpost.Store { return struct{ signpost.Store }{memory.New(memory.Options{})} },
-	"has one key for all":                        func() signpost.Store { return oneKey{memory.New(memory.Options{})} },
+	forgets:               func() signpost.Store { return memory.New(memory.Options{}) },
+	"has one key for all": func() signpost.Store { return oneKey{memory.New(memory.Options{})} },
 }
+
+const forgets = "forgets its counts when it is opened again"
 
 func TestSuiteFindsFaults(t *testing.T) {
 	if name := os.Getenv("SIGNPOST_TEST_FAULT"); name != "" {
-		storetest.Run(t, storetest.Options{Open: func(testing.TB) signpost.Store { return faulty[name]() }})
+		o := storetest.Options{Open: func(testing.TB) signpost.Store { return faulty[name]() }}
+		if name == forgets {
+			o.Reopen = func(_ testing.TB, s signpost.Store) signpost.Store {
+				s.Close()
+				return memory.New(memory.Options{})
+			}
+		}
+		storetest.Run(t, o)
 		return
 	}
 	for name := range faulty {
