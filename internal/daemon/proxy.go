@@ -88,7 +88,7 @@ func forward(c *Config, p *httputil.ProxyRequest) {
 	if !c.KeepAuthorization {
 		out.Del("Authorization")
 	}
-	if referer := out.Get("Referer"); link.Within(referer) || link.Within(unescape(referer)) {
+	if referer := out.Get("Referer"); link.WithinURL(referer) {
 		out.Del("Referer")
 	}
 }
