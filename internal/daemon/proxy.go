@@ -159,6 +159,11 @@ func (h *upstreamHealth) failed(w http.ResponseWriter, r *http.Request, err erro
 		writeProblem(w, problem(http.StatusBadGateway, "request_ended", "The request ended before the service answered.", whyUpstream))
 		return
 	}
+	if errors.Is(err, httpdoor.ErrBody) { // no fault of the upstream's
+		writeProblem(w, problem(http.StatusBadRequest, "malformed_body",
+			"The body of the request is broken: it ends too early, or it is not in the encoding that Content-Encoding names.", whyUpstream))
+		return
+	}
 	kind, p := "other", problem(http.StatusBadGateway, "upstream_error", "The service behind this door does not answer. The request may have reached it.",
 		whyUpstream)
 	if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
