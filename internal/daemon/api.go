@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/signposthq/signpost"
+	"github.com/signposthq/signpost/door/httpdoor"
 	"github.com/signposthq/signpost/door/render"
 	"github.com/signposthq/signpost/link"
 )
@@ -219,6 +220,8 @@ func (a *api) resolve(ctx context.Context, text string) (link.Record, *render.Pr
 	if err != nil {
 		return link.Record{}, badRequest(err.Error())
 	}
+	ctx, cancel := context.WithTimeout(ctx, httpdoor.ResolveTimeout)
+	defer cancel()
 	record, err := a.links.Resolve(ctx, l.Hash())
 	switch {
 	case errors.Is(err, link.ErrUnknown):
@@ -273,7 +276,7 @@ func answerOf(d *signpost.Decision) answer {
 		RetryAfterSeconds: d.RetryAfterSeconds(),
 	}
 	for _, w := range d.Windows() {
-		a.Windows = append(a.Windows, windowJSON{w.Name(), signpost.Seconds(w.Len), w.Limit, w.Used, w.Remaining(), w.Reset().Time()})
+		a.Windows = append(a.Windows, windowJSON{w.Name(), signpost.Seconds(w.Len), w.Limit, w.Used, w.Remaining(), render.Reset(d, w).Time()})
 	}
 	if !d.Lease.IsZero() {
 		l := leaseOf(d.Lease)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/signposthq/signpost"
 	"github.com/signposthq/signpost/door/httpdoor"
+	"github.com/signposthq/signpost/door/render"
 	"github.com/signposthq/signpost/internal/admin"
 	"github.com/signposthq/signpost/link"
 	"github.com/signposthq/signpost/store/memory"
@@ -72,12 +73,18 @@ func Run(ctx context.Context, o Options) error {
 	if err := d.start(ctx, c); err != nil {
 		return err
 	}
+	return d.run(ctx, hangup)
+}
+
+// run does what signals ask for until ctx ends or a listener fails.
+func (d *daemon) run(ctx context.Context, hangup <-chan os.Signal) error {
 	for {
 		select {
 		case <-hangup:
 			d.reload()
 		case err := <-d.failed:
-			return errors.Join(err, d.store.Close())
+			d.log.Error("listener failed", "err", err.Error())
+			return errors.Join(err, d.stop())
 		case <-ctx.Done():
 			return d.stop()
 		}
@@ -107,9 +114,19 @@ func (d *daemon) start(ctx context.Context, c Config) (err error) {
 	if err := d.apply(c); err != nil {
 		return err
 	}
+	// The greeting goes before the link is registered, and all of it before anything is served: a link
+	// that nobody was shown is never the one that keeps a later start from minting another.
 	first, err := firstLink(ctx, d.store.links)
 	if err != nil {
 		return err
+	}
+	if err := d.greet(&c, first, token); err != nil {
+		return err
+	}
+	if first.Reveal() != "" {
+		if err := d.store.links.Add(ctx, link.NewRecord(first, link.Owner, "first", time.Now())); err != nil {
+			return fmt.Errorf("register the first link: %w", err)
+		}
 	}
 
 	d.door.serve(&doorHandler{live: d.current.Load, observe: d.observe(doorHTTP)}, d.log, d.failed)
@@ -127,7 +144,7 @@ func (d *daemon) start(ctx context.Context, c Config) (err error) {
 	build := ReadBuild()
 	d.log.Info("start", "version", build.Version, "revision", build.Revision, "store", c.Store, "upstream", formatUpstream(c.Upstream),
 		"door", d.door.address(), "api", d.api.address(), "admin", d.admin.address())
-	return d.greet(&c, first, token)
+	return nil
 }
 
 // wire makes the parts that every configuration shares.
@@ -158,7 +175,7 @@ func (d *daemon) adminHandler(token Secret) http.Handler {
 	mux.Handle("/", admin.New(admin.Options{
 		Token: token.Reveal(),
 		Links: d.store.links,
-		Store: d.store.Store, // itself: the counter of leases cannot inspect or reset
+		Store: d.store,
 		Bound: func() signpost.Bound { return d.current.Load().config.Links },
 		Checks: []admin.Check{
 			{Name: "serving", Vital: true, Err: func() error {
@@ -174,7 +191,7 @@ func (d *daemon) adminHandler(token Secret) http.Handler {
 	return mux
 }
 
-// firstLink mints a link on the first start, when there is none.
+// firstLink mints a link on the first start, when there is none. It does not register it.
 func firstLink(ctx context.Context, links link.Registry) (link.Link, error) {
 	known, err := links.List(ctx, "", 1)
 	if err != nil {
@@ -183,32 +200,32 @@ func firstLink(ctx context.Context, links link.Registry) (link.Link, error) {
 	if len(known) > 0 {
 		return link.Link{}, nil
 	}
-	l := link.Mint()
-	if err := links.Add(ctx, link.NewRecord(l, link.Owner, "first", time.Now())); err != nil {
-		return link.Link{}, fmt.Errorf("mint the first link: %w", err)
-	}
-	return l, nil
+	return link.Mint(), nil
 }
 
 // observe returns what a door reports each request to.
 func (d *daemon) observe(door string) func(httpdoor.Event) {
 	return func(e httpdoor.Event) {
+		id := e.Caller.Name
+		if e.Caller.Kind == render.Address {
+			id = ""
+		}
 		switch {
 		case e.Decision.At != 0:
-			d.took(door, e.Caller.Name, e.Caller.Key, &e.Decision, nil)
+			d.took(door, id, e.Caller.Key, &e.Decision, nil)
 		case e.Outcome == httpdoor.Unavailable && !e.Caller.Key.IsZero():
-			d.took(door, e.Caller.Name, e.Caller.Key, &e.Decision, e.Err)
+			d.took(door, id, e.Caller.Key, &e.Decision, e.Err)
 		case e.Outcome != httpdoor.Uncounted && e.Outcome != httpdoor.Aborted:
 			d.telemetry.turnedAway.WithLabelValues(door, string(e.Outcome)).Inc()
 		}
 	}
 }
 
-// took counts one take and logs it if it is a transition. The caller is its public name.
-func (d *daemon) took(door, caller string, k signpost.Key, decision *signpost.Decision, err error) {
+// took counts one take and logs it if it is a transition. The link is the ID of the one that took, or "".
+func (d *daemon) took(door, link string, k signpost.Key, decision *signpost.Decision, err error) {
 	d.telemetry.took(door, decision, err)
 	if err == nil && !decision.Admitted {
-		d.refusals.see(door, caller, k, decision)
+		d.refusals.see(door, link, k, decision)
 	}
 }
 
@@ -231,8 +248,8 @@ func (d *daemon) stop() error {
 	}
 	both.Wait()
 	d.admin.close()
-	err := d.store.Close()
-	if err != nil {
+	if err := d.store.Close(); err != nil {
+		d.log.Error("stop", "cut_off", cut.Load(), "err", err.Error())
 		return fmt.Errorf("close store: %w", err)
 	}
 	d.log.Info("stop", "cut_off", cut.Load())

@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -372,4 +373,20 @@ func TestNoLinkReachesTheUpstreamInAURL(t *testing.T) {
 	if got := metric(t, d, `signpost_turned_away_total{door="http",reason="bad_credential"}`); got != "12" {
 		t.Errorf("%s were turned away with bad_credential, want 12", got)
 	}
+}
+
+type brokenPipe struct{}
+
+func (brokenPipe) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+// A first link that nobody was shown is not the first.
+func TestAGreetingThatFailsCostsNoFirstLink(t *testing.T) {
+	env := []string{"SIGNPOST_ADMIN_TOKEN=" + adminToken, "SIGNPOST_DATA=" + t.TempDir(),
+		"SIGNPOST_DOOR=127.0.0.1:0", "SIGNPOST_API=127.0.0.1:0", "SIGNPOST_ADMIN=127.0.0.1:0"}
+	err := daemon.Run(t.Context(), daemon.Options{Sources: daemon.Sources{Env: env}, Stdout: brokenPipe{}, Stderr: io.Discard})
+	if !errors.Is(err, io.ErrClosedPipe) {
+		t.Fatalf("Run without a stdout: %v", err)
+	}
+	d := startWith(t, daemon.Sources{Env: env})
+	wantStatus(t, "the first link of the second start", ask(t, "GET", d.Door+"/read/welcome", "", bearer(d.Link)...), 200)
 }

@@ -4,7 +4,10 @@
 package daemon
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http/httptest"
 	"strings"
@@ -138,6 +141,18 @@ func TestLeasesAreCountedUntilTheyEnd(t *testing.T) {
 		count(1) // the third has expired, the second was renewed
 		time.Sleep(15 * time.Second)
 		count(0)
+		take()
+		other := signpost.Request{Key: signpost.KeyOf("a", "c"), Bound: bound, Expensive: true}
+		if _, err := limiter.Take(t.Context(), other); err != nil {
+			t.Fatal(err)
+		}
+		if in, err := c.Inspect(t.Context(), other.Key, 0); err != nil || len(in.Leases) != 1 {
+			t.Errorf("the store behind the counter shows %+v, %v", in, err)
+		}
+		if err := c.Reset(t.Context(), signpost.KeyOf("a", "b")); err != nil {
+			t.Fatal(err)
+		}
+		count(1) // a reset takes the leases of its key and no others
 	})
 }
 
@@ -217,5 +232,88 @@ func TestTokenFile(t *testing.T) {
 	c.Data += "/missing"
 	if _, err := adminToken(&c); err == nil || !strings.Contains(err.Error(), "SIGNPOST_ADMIN_TOKEN") {
 		t.Errorf("error %v; want one that says what to do", err)
+	}
+}
+
+func TestWhatTheStoreBehindTheCounterCannotDo(t *testing.T) {
+	c := newLeaseCounter(struct{ signpost.Store }{memory.New(memory.Options{})})
+	k := signpost.KeyOf("a", "b")
+	_, renew := c.Renew(t.Context(), signpost.Lease{Key: k}, 0)
+	_, inspect := c.Inspect(t.Context(), k, 0)
+	for what, err := range map[string]error{"renew": renew, "inspect": inspect, "reset": c.Reset(t.Context(), k), "settle": c.Settle(t.Context(), k, 0, nil)} {
+		if !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("%s: %v, want that it is not supported", what, err)
+		}
+	}
+}
+
+// badClose is a store that cannot make its last counts durable.
+type badClose struct{ signpost.Store }
+
+func (badClose) Close() error { return errors.New("disk is gone") }
+
+func TestEveryEndIsInTheLog(t *testing.T) {
+	for what, store := range map[string]func(signpost.Store) signpost.Store{
+		"a store that closes": func(s signpost.Store) signpost.Store { return s },
+		"one that does not":   func(s signpost.Store) signpost.Store { return badClose{s} },
+	} {
+		var log strings.Builder
+		d := &daemon{Options: Options{Stdout: io.Discard}, level: new(slog.LevelVar), failed: make(chan error, 4), log: slog.New(slog.NewTextHandler(&log, nil))}
+		d.refusals, d.telemetry = newRefusals(d.log), newTelemetry(ReadBuild())
+		c, err := Load(Sources{Env: []string{"SIGNPOST_STORE=memory", "SIGNPOST_DOOR=127.0.0.1:0", "SIGNPOST_API=127.0.0.1:0", "SIGNPOST_ADMIN=127.0.0.1:0"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.start(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		defer d.close()
+		d.store.leaseCounter.Store = store(d.store.leaseCounter.Store)
+		d.failed <- errors.New("listener is gone")
+		if err := d.run(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "listener is gone") {
+			t.Errorf("%s: run returned %v", what, err)
+		}
+		for _, line := range []string{`msg="listener failed"`, "msg=stopping", "msg=stop "} { // it drains, and says so
+			if !strings.Contains(log.String(), line) {
+				t.Errorf("%s: no line %q in:\n%s", what, line, &log)
+			}
+		}
+	}
+}
+
+// slowLinks is a registry that answers when it is too late.
+type slowLinks struct{ link.Registry }
+
+func (slowLinks) Resolve(ctx context.Context, _ link.Hash) (link.Record, error) {
+	<-ctx.Done()
+	return link.Record{}, ctx.Err()
+}
+
+func TestARegistryThatHangsIsUnavailable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := httptest.NewRecorder()
+		body := fmt.Sprintf(`{"link":%q}`, link.Mint().Reveal())
+		r := httptest.NewRequest("POST", "http://localhost/v1/take", strings.NewReader(body))
+		begin := time.Now()
+		NewAPIOver(memory.New(memory.Options{}), slowLinks{}).ServeHTTP(w, r)
+		if took := time.Since(begin); w.Code != 503 || took != httpdoor.ResolveTimeout {
+			t.Errorf("status %d after %v, want 503 after %v", w.Code, took, httpdoor.ResolveTimeout)
+		}
+	})
+}
+
+// A clock that was set back makes no wait longer than its window.
+func TestNoResetIsFartherThanItsWindow(t *testing.T) {
+	store := memory.New(memory.Options{})
+	q := signpost.Request{Key: signpost.KeyOf("a", "b"), Bound: signpost.MustParseBound("1/min"), At: 1768471200_000, Cost: 1}
+	store.Take(t.Context(), q)
+	q.At -= 3_600_000
+	d, _, err := store.Take(t.Context(), q)
+	if err != nil || d.Admitted {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	a := answerOf(&d)
+	if wait := a.Windows[0].ResetAt.Sub(a.At); wait > time.Minute {
+		t.Errorf("reset in %v", wait)
 	}
 }

@@ -6,6 +6,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -18,12 +19,12 @@ type leaseCounter struct {
 	signpost.Store
 
 	mu    sync.Mutex
-	alive map[signpost.LeaseID]signpost.Instant // expiry
-	sweep int                                   // the size at which expired leases are dropped
+	alive map[signpost.LeaseID]signpost.Lease
+	sweep int // the size at which expired leases are dropped
 }
 
 func newLeaseCounter(s signpost.Store) *leaseCounter {
-	return &leaseCounter{Store: s, alive: map[signpost.LeaseID]signpost.Instant{}}
+	return &leaseCounter{Store: s, alive: map[signpost.LeaseID]signpost.Lease{}}
 }
 
 // Take implements [signpost.Store].
@@ -56,10 +57,41 @@ func (c *leaseCounter) Renew(ctx context.Context, l signpost.Lease, at signpost.
 	return renewed, err
 }
 
+// Inspect implements [signpost.Inspector].
+func (c *leaseCounter) Inspect(ctx context.Context, k signpost.Key, at signpost.Instant) (signpost.Inspection, error) {
+	if s, ok := c.Store.(signpost.Inspector); ok {
+		return s.Inspect(ctx, k, at)
+	}
+	return signpost.Inspection{}, errors.ErrUnsupported
+}
+
+// Reset implements [signpost.Resetter]. The leases of the key go with its counts.
+func (c *leaseCounter) Reset(ctx context.Context, k signpost.Key) error {
+	s, ok := c.Store.(signpost.Resetter)
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	err := s.Reset(ctx, k)
+	if err == nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		maps.DeleteFunc(c.alive, func(_ signpost.LeaseID, l signpost.Lease) bool { return l.Key == k })
+	}
+	return err
+}
+
+// Settle implements [signpost.Settler].
+func (c *leaseCounter) Settle(ctx context.Context, k signpost.Key, at signpost.Instant, counts []signpost.Count) error {
+	if s, ok := c.Store.(signpost.Settler); ok {
+		return s.Settle(ctx, k, at, counts)
+	}
+	return errors.ErrUnsupported
+}
+
 func (c *leaseCounter) note(l signpost.Lease, now signpost.Instant) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.alive[l.ID] = l.Expires
+	c.alive[l.ID] = l
 	// Twice what was alive at the last sweep: each lease is looked at a constant number of times.
 	if len(c.alive) > c.sweep {
 		c.dropExpiredLocked(now)
@@ -68,11 +100,7 @@ func (c *leaseCounter) note(l signpost.Lease, now signpost.Instant) {
 }
 
 func (c *leaseCounter) dropExpiredLocked(now signpost.Instant) {
-	for id, expires := range c.alive {
-		if expires <= now {
-			delete(c.alive, id)
-		}
-	}
+	maps.DeleteFunc(c.alive, func(_ signpost.LeaseID, l signpost.Lease) bool { return l.Expires <= now })
 }
 
 // count returns how many leases are out.

@@ -29,12 +29,18 @@ func newRefusals(log *slog.Logger) *refusals {
 	return &refusals{log: log, until: map[signpost.Key]signpost.Instant{}}
 }
 
-// see is told of every refusal. The caller is the public name of who was refused, or "".
-func (r *refusals) see(door, caller string, k signpost.Key, d *signpost.Decision) {
-	if r.first(k, d) {
-		r.log.Info("first refusal of a key", "door", door, "link", caller, "key", k.String(), "bounds", render.Violated(d),
-			"never", d.Never, "degraded", d.Degraded, "retry_after_seconds", d.RetryAfterSeconds())
+// see is told of every refusal. The link is the ID of the one that was refused, or "": an address is logged by its
+// key alone.
+func (r *refusals) see(door, link string, k signpost.Key, d *signpost.Decision) {
+	if !r.first(k, d) {
+		return
 	}
+	attrs := []any{"door", door, "key", k.String(), "bounds", render.Violated(d),
+		"never", d.Never, "degraded", d.Degraded, "retry_after_seconds", d.RetryAfterSeconds()}
+	if link != "" {
+		attrs = append(attrs, "link", link)
+	}
+	r.log.Info("first refusal of a key", attrs...)
 }
 
 // first reports whether the key was not refused before for as long as this refusal holds.
@@ -60,7 +66,7 @@ func quietUntil(d *signpost.Decision) signpost.Instant {
 	}
 	for _, w := range d.Windows() {
 		if w.Refused {
-			until = w.Reset() // the longest window comes last
+			until = render.Reset(d, w) // the longest window comes last
 		}
 	}
 	return until

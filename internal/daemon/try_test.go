@@ -32,6 +32,10 @@ func TestTryDoor(t *testing.T) {
 	if member(t, refused.body, "limitType") != "ip-rate" || refused.header.Get("Retry-After") == "" || strings.Contains(refused.body, "sp_") {
 		t.Errorf("refusal: %v %s", refused.header, refused.body)
 	}
+	eventually(t, "a line about the refusal", func() bool { return strings.Contains(d.log.String(), `"msg":"first refusal of a key"`) })
+	if log := d.log.String(); strings.Contains(log, stranger) || strings.Contains(log, `"link"`) {
+		t.Errorf("the log names an address, or calls it a link:\n%s", log)
+	}
 	wantStatus(t, "another address", ask(t, "POST", d.Door+"/try", "", "X-Forwarded-For", "203.0.113.8"), 201)
 	for i := range 4 { // one IPv6 network is one caller
 		want := 201
