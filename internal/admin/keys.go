@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/signposthq/signpost"
+	"github.com/signposthq/signpost/door/render"
 )
 
 // KeyRequest is the body that names a key which is not a link's.
@@ -182,7 +183,7 @@ func showDecision(k signpost.Key, d *signpost.Decision) *Key {
 		remaining := w.Remaining()
 		shown.Windows = append(shown.Windows, KeyWindow{
 			Name: w.Name(), Seconds: int64(w.Len / time.Second), Limit: &w.Limit, Used: w.Used,
-			Remaining: &remaining, Reset: w.Reset().Time(), Full: w.Refused,
+			Remaining: &remaining, Reset: render.Reset(d, w).Time(), Full: w.Refused,
 		})
 	}
 	return shown
