@@ -6,12 +6,15 @@ package daemon
 import (
 	"fmt"
 	"net/http"
+	"net/url"
+	"strings"
 )
 
 // classifier tells expensive requests from cheap ones by the patterns of http.ServeMux: a
 // method, a host and a path, each but the path optional, with {wildcards}; a path that ends in
-// a slash matches all below it. Paths are cleaned and unescaped before they are matched, so no
-// spelling of an expensive path is cheap.
+// a slash matches all below it. Paths are cleaned and unescaped before they are matched, and
+// matched without their slash at the end as well. An upstream that takes other spellings of a path
+// as the same, such as /RECALL or /recall;x, needs broader patterns.
 type classifier []*http.ServeMux
 
 // newClassifier compiles patterns. Each has a mux of its own: whether two overlap is of no
@@ -37,6 +40,19 @@ func newClassifier(patterns []string) (c classifier, err error) {
 
 // match reports whether any pattern matches.
 func (c classifier) match(r *http.Request) bool {
+	if c.matches(r) {
+		return true
+	}
+	bare := strings.TrimRight(r.URL.Path, "/") // unescaped: %2f is a slash here
+	if bare == r.URL.Path || bare == "" {
+		return false
+	}
+	without := *r
+	without.URL = &url.URL{Path: bare, Host: r.URL.Host}
+	return c.matches(&without)
+}
+
+func (c classifier) matches(r *http.Request) bool {
 	for _, mux := range c {
 		if _, pattern := mux.Handler(r); pattern != "" {
 			return true
