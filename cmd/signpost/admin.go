@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -52,7 +51,7 @@ func newRemote(p *process, cmd *cobra.Command) *remote {
 func (r *remote) client() (*admin.Client, error) {
 	token := r.getenv("SIGNPOST_ADMIN_TOKEN")
 	if token == "" {
-		file := filepath.Join(r.data, "admin-token")
+		file := admin.TokenFile(r.data)
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return nil, try("set SIGNPOST_ADMIN_TOKEN, or name the daemon's data directory with --data", "read admin token: %w", err)

@@ -26,6 +26,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -79,17 +80,23 @@ func New(o Options) http.Handler {
 	} {
 		api.Handle(path, s.route(methods))
 	}
-	api.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		writeProblem(w, problem(http.StatusNotFound, "no_such_path", "The admin API has no such path."))
-	})
+	api.HandleFunc("/", noSuchPath)
 
 	mux := http.NewServeMux()
 	mux.Handle("/v1/", RequireToken(o.Token, api))
+	mux.HandleFunc("/", noSuchPath)
 	mux.HandleFunc("GET /livez", live)
 	mux.Handle("GET /readyz", ready(o.Checks))
 	mux.Handle("GET /healthz", ready(o.Checks))
 	return mux
 }
+
+func noSuchPath(w http.ResponseWriter, _ *http.Request) {
+	writeProblem(w, problem(http.StatusNotFound, "no_such_path", "The admin API has no such path."))
+}
+
+// TokenFile returns where a daemon with a data directory keeps the token that it made.
+func TokenFile(data string) string { return filepath.Join(data, "admin-token") }
 
 type server struct {
 	Options

@@ -138,6 +138,8 @@ func TestPathsAndMethodsAreChecked(t *testing.T) {
 	for _, test := range []struct {
 		method, path, allow string
 	}{
+		{"GET", "/", ""},
+		{"GET", "/nothing", ""},
 		{"GET", "/v1/", ""},
 		{"GET", "/v1/link", ""},
 		{"GET", "/v1/links/", ""},

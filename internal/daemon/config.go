@@ -7,10 +7,10 @@ import (
 	"log/slog"
 	"net/netip"
 	"net/url"
-	"path/filepath"
 	"time"
 
 	"github.com/signposthq/signpost"
+	"github.com/signposthq/signpost/internal/admin"
 )
 
 // The stores that a configuration can name.
@@ -90,7 +90,7 @@ func Default() Config {
 }
 
 // tokenFile is where the admin token is kept.
-func (c *Config) tokenFile() string { return filepath.Join(c.Data, "admin-token") }
+func (c *Config) tokenFile() string { return admin.TokenFile(c.Data) }
 
 // Secret is a token. It prints as "(secret)"; only Reveal shows it. The zero Secret is none.
 type Secret struct{ text string }

@@ -78,9 +78,10 @@ sync: 1
 		{what: "a slip in the syntax", file: "store: disk\n\"data: x\n", want: []string{"signpost.yaml:2: "}},
 		{what: "two documents", file: "store: disk\n---\nstore: memory\n", want: []string{"signpost.yaml:3: a second document"}},
 		{what: "not a mapping", file: "- store\n", want: []string{"signpost.yaml:1: want fields"}},
-		{what: "the environment and flags", env: []string{"SIGNPOST_DOR=x", "SIGNPOST_TRY=1", "SIGNPOST_ADMIN_TOKEN=short", "SIGNPOST_API_TOKEN=with a space in it"},
+		{what: "the environment and flags", env: []string{"SIGNPOST_DOR=x", "SIGNPOST_ADMIN_URL=http://x", "SIGNPOST_TRY=1", "SIGNPOST_ADMIN_TOKEN=short", "SIGNPOST_API_TOKEN=with a space in it"},
 			flags: map[string]string{"store": "redis"}, want: []string{
 				"SIGNPOST_DOR: no such variable",
+				"SIGNPOST_ADMIN_URL: no such variable",
 				`SIGNPOST_TRY: try: "1" is neither true nor false`,
 				"SIGNPOST_ADMIN_TOKEN: admin_token: is shorter than 16 characters",
 				"SIGNPOST_API_TOKEN: api_token: holds a space",
@@ -228,6 +229,17 @@ func TestExampleConfigurationsAreRight(t *testing.T) {
 		}
 		if _, err := daemon.Load(daemon.Sources{File: path, Env: []string{"SIGNPOST_API_TOKEN=0123456789abcdef"}}); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+func TestTrustedProxiesAreInOneForm(t *testing.T) {
+	for text, want := range map[string]string{
+		"10.1.2.3": "10.1.2.3/32", "10.1.2.3/8": "10.0.0.0/8", "::ffff:10.1.2.3": "10.1.2.3/32", "::ffff:10.1.2.3/104": "10.0.0.0/8", "fe80::1%eth0": "fe80::1/128", "::/0": "::/0",
+	} {
+		c, err := daemon.Load(daemon.Sources{Env: []string{"SIGNPOST_TRUSTED_PROXIES=" + text}})
+		if err != nil || c.TrustedProxies[0].String() != want {
+			t.Errorf("%s: %v, %v; want %s", text, c.TrustedProxies, err, want)
 		}
 	}
 }

@@ -162,7 +162,7 @@ func loopback(address string) bool {
 
 // elsewhere are variables of the command line, and those that Kubernetes puts into every pod
 // beside a service that is called signpost.
-var elsewhere = regexp.MustCompile(`^SIGNPOST_(CONFIG|ADMIN_URL|(\w+_)?SERVICE_(HOST|PORT(_\w+)?)|(\w+_)?PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)$`)
+var elsewhere = regexp.MustCompile(`^SIGNPOST_(CONFIG|(\w+_)?SERVICE_(HOST|PORT(_\w+)?)|(\w+_)?PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)$`)
 
 func (l *loader) readEnv(env []string) {
 	known := map[string]*field{}

@@ -69,7 +69,7 @@ func newProxy(upstream *url.URL, timeout time.Duration, live func() *settings, t
 func forward(c *Config, p *httputil.ProxyRequest) {
 	in, out := p.In.Header, p.Out.Header
 	peer, _ := netip.ParseAddrPort(p.In.RemoteAddr)
-	trusted := slices.ContainsFunc(c.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(peer.Addr().Unmap()) })
+	trusted := slices.ContainsFunc(c.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(peer.Addr().Unmap().WithZone("")) })
 	if trusted {
 		out["X-Forwarded-For"] = in["X-Forwarded-For"] // SetXForwarded adds the peer
 	}
