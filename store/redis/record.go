@@ -6,6 +6,8 @@ package redis
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/signposthq/signpost"
@@ -63,16 +65,28 @@ func stored(state string, seconds uint32) signpost.RawWindow {
 	}
 }
 
-// appendRecord appends a count as a record, or nothing if it cannot be that of any interval.
-func appendRecord(b []byte, c signpost.Count) []byte {
-	ms := signpost.Instant(c.Len / time.Millisecond)
-	if c.Len < time.Second || c.Len%time.Second != 0 || c.Start < 0 || c.Start%ms != 0 {
-		return b
+// appendRecords appends counts as records, one for an interval. What cannot be of any interval is left out, and
+// what is above the lengths that a key can have.
+func appendRecords(b []byte, counts []signpost.Count) []byte {
+	counts = counts[:min(len(counts), maxLengths)]
+	for i, c := range counts {
+		ms := signpost.Instant(c.Len / time.Millisecond)
+		same := func(o signpost.Count) bool { return o.Len == c.Len && o.Start == c.Start }
+		if c.Len < signpost.MinWindowLen || c.Len%time.Second != 0 || c.Start%ms != 0 || slices.ContainsFunc(counts[:i], same) {
+			continue
+		}
+		used := uint64(c.Used)
+		for _, o := range counts[i+1:] {
+			if same(o) {
+				used += uint64(o.Used)
+			}
+		}
+		number := uint64(c.Start / ms)
+		b = binary.BigEndian.AppendUint32(b, uint32(c.Len/time.Second))
+		b = binary.BigEndian.AppendUint32(append(b, byte(number>>32)), uint32(number))
+		b = binary.BigEndian.AppendUint32(b, uint32(min(used, math.MaxUint32)))
 	}
-	number := uint64(c.Start / ms)
-	b = binary.BigEndian.AppendUint32(b, uint32(c.Len/time.Second))
-	b = binary.BigEndian.AppendUint32(append(b, byte(number>>32)), uint32(number))
-	return binary.BigEndian.AppendUint32(b, c.Used)
+	return b
 }
 
 func be32(s string) uint32 {

@@ -98,10 +98,7 @@ func (s *Store) Reset(ctx context.Context, k signpost.Key) error {
 
 // Settle implements [signpost.Settler].
 func (s *Store) Settle(ctx context.Context, k signpost.Key, at signpost.Instant, counts []signpost.Count) error {
-	arg := binary.BigEndian.AppendUint64(nil, uint64(at))
-	for _, c := range counts {
-		arg = appendRecord(arg, c)
-	}
+	arg := appendRecords(binary.BigEndian.AppendUint64(nil, uint64(at)), counts)
 	if _, err := s.call(ctx, k, settleScript, []string{s.windowsOf(k)}, []string{string(arg)}); err != nil {
 		return fmt.Errorf("settle key %v: %w", k, err)
 	}

@@ -4,10 +4,10 @@
 -- renew extends a living lease, and returns its new expiry or 0.
 --
 -- KEYS[1] has the leases. ARGV[1] is the instant (0: the server's clock), ARGV[2] the id of the lease.
-local now = struct.unpack('>I8', ARGV[1])
+local now = unpack('>I8', ARGV[1])
 if now == 0 then now = clock() end
-local expires = tonumber(redis.call('ZSCORE', KEYS[1], ARGV[2]) or 0)
+local expires = tonumber(call('ZSCORE', KEYS[1], ARGV[2]) or 0)
 if expires <= now then return 0 end
-redis.call('ZADD', KEYS[1], now + LEASE_LIFE, ARGV[2])
-redis.call('PEXPIRE', KEYS[1], LEASE_LIFE + SLACK)
+call('ZADD', KEYS[1], now + LEASE_LIFE, ARGV[2])
+call('PEXPIRE', KEYS[1], LEASE_LIFE + SLACK)
 return now + LEASE_LIFE

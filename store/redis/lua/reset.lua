@@ -2,4 +2,4 @@
 -- SPDX-License-Identifier: Apache-2.0
 
 -- reset forgets a key: KEYS[1] has the windows, KEYS[2] the leases.
-return redis.call('DEL', KEYS[1], KEYS[2])
+return call('DEL', KEYS[1], KEYS[2])

@@ -9,53 +9,67 @@
 --
 -- It returns one string: its verdict, the instant, how many leases are alive, when the lease expires that must end first
 -- for one slot to be free, and the windows as they were before any charge, so that the caller can judge as well.
-local request = ARGV[1]
-local now, cost, at = struct.unpack('>I8I4', request)
+local request, leases = ARGV[1], KEYS[2]
+local now, cost, next = unpack('>I8I4', request)
 if now == 0 then now = clock() end
-local state = redis.call('GET', KEYS[1]) or ''
-local fault = unknown(state)
-if fault then return fault end
+local state, unknown = load(KEYS[1])
+if unknown then return unknown end
 
-local admitted, charged, moved = true, {}, {}
-for i = at, #request, 8 do
-  local seconds, limit = struct.unpack('>I4I4', request, i)
-  local number, used = find(state, seconds)
-  local current = math.floor(now / (seconds * 1000))
+local admitted, charged, moved, life = true, VERSION, VERSION, 0
+local place, inplace = FIRST, true -- a state nearly always has the windows of the bound, in its order
+while next < #request do
+  local seconds, limit, stored, number, used
+  seconds, limit, next = unpack('>I4I4', request, next)
+  if place < #state then stored, number, used, place = unpack(RECORD, state, place) end
+  if stored ~= seconds then
+    inplace = false
+    number, used = find(state, seconds)
+  end
+  local length = seconds * 1000
+  local current = floor(now / length)
   if number < current then -- Step 1.
     number, used = current, 0
   elseif number > current + 1 then
     number = current
-    moved[#moved + 1], moved[#moved + 2], moved[#moved + 3] = seconds, number, used
+    moved = moved .. pack(RECORD, seconds, number, used)
   end
-  if used + cost > limit then admitted = false end -- Step 2: doubles hold such sums exactly.
-  charged[#charged + 1], charged[#charged + 2], charged[#charged + 3] = seconds, number, used + cost
+  used = used + cost
+  if used > limit then -- Step 2: doubles hold such sums exactly.
+    admitted, used = false, 0
+  end
+  charged = charged .. pack(RECORD, seconds, number, used)
+  local rest = (number + 1) * length - now
+  if rest > life then life = rest end
 end
 
-local leases, alive, frees = KEYS[2], 0, 0
-local latest = now + LEASE_LIFE
+local alive, frees, latest = 0, 0, now + LEASE_LIFE
 if leases then -- Step 3.
-  local allowed = struct.unpack('>I4', ARGV[2])
-  local last = tonumber(redis.call('ZRANGE', leases, -1, -1, 'WITHSCORES')[2] or 0)
+  local allowed = unpack('>I4', ARGV[2])
+  local last = tonumber(call('ZRANGE', leases, -1, -1, 'WITHSCORES')[2] or 0)
   if last > latest then -- Step 1, for leases.
-    for _, id in ipairs(redis.call('ZRANGEBYSCORE', leases, string.format('(%.0f', latest), '+inf')) do
-      redis.call('ZADD', leases, latest, id)
+    for _, id in ipairs(call('ZRANGEBYSCORE', leases, string.format('(%.0f', latest), '+inf')) do
+      call('ZADD', leases, latest, id)
     end
   end
-  if last > now then alive = redis.call('ZCOUNT', leases, string.format('(%.0f', now), '+inf') end
+  if last > now then alive = call('ZCOUNT', leases, string.format('(%.0f', now), '+inf') end
   if alive >= allowed then
     admitted = false
-    if allowed > 0 then frees = tonumber(redis.call('ZRANGE', leases, -allowed, -allowed, 'WITHSCORES')[2]) end
+    if allowed > 0 then frees = tonumber(call('ZRANGE', leases, -allowed, -allowed, 'WITHSCORES')[2]) end
   end
 end
 
-if admitted then -- Step 4. The first write is the one that a server without memory refuses.
-  write(KEYS[1], state, now, charged)
-  if leases then
-    redis.call('ZREMRANGEBYSCORE', leases, '-inf', now)
-    redis.call('ZADD', leases, latest, string.sub(ARGV[2], 5))
-    redis.call('PEXPIRE', leases, LEASE_LIFE + SLACK)
+if admitted then -- Step 4. The first write is one that a server without memory refuses.
+  if inplace and #charged == #state then
+    call('SET', KEYS[1], charged, 'PX', life + SLACK)
+  else
+    write(KEYS[1], state, now, charged)
   end
-elseif #moved > 0 then
+  if leases then
+    call('ZREMRANGEBYSCORE', leases, '-inf', now)
+    call('ZADD', leases, latest, string.sub(ARGV[2], 5))
+    call('PEXPIRE', leases, LEASE_LIFE + SLACK)
+  end
+elseif #moved > 1 then
   write(KEYS[1], state, now, moved)
 end
-return struct.pack('>BI8I4I8', admitted and 1 or 0, now, alive, frees) .. state
+return pack('>BI8I4I8', admitted and 1 or 0, now, alive, frees) .. state
