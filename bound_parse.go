@@ -84,14 +84,9 @@ func parseWindow(limit, unit string) (Window, error) {
 	return Window{Len: length, Limit: n}, nil
 }
 
-// parseCount reads plain digits. Signs, fractions and exponents are faults, so that no
-// number means something else than it says.
+// parseCount reads plain digits, which is all that ParseUint takes. Signs, fractions and exponents are faults, so
+// that no number means something else than it says.
 func parseCount(s string) (uint32, error) {
-	for _, r := range s {
-		if r < '0' || r > '9' {
-			return 0, fmt.Errorf("%q is not a whole number", s)
-		}
-	}
 	n, err := strconv.ParseUint(s, 10, 32)
 	switch {
 	case errors.Is(err, strconv.ErrRange) || n > MaxLimit:

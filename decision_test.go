@@ -95,6 +95,17 @@ func TestZeroDecisionRefuses(t *testing.T) {
 	}
 }
 
+func TestDenied(t *testing.T) {
+	q := signpost.Request{Key: signpost.KeyOf("link", "x"), Bound: signpost.MustParseBound("5/min 3 concurrent"), Expensive: true}
+	d := signpost.Denied(&q, 1768471200000, 1500*time.Millisecond)
+	if d.Admitted || d.Never || !d.Degraded || !d.Expensive || d.Concurrent != 3 || len(d.Windows()) != 0 || !d.Lease.IsZero() {
+		t.Errorf("a denial is %+v", d)
+	}
+	if d.At != 1768471200000 || d.RetryAfter() != 1500*time.Millisecond || d.RetryAfterSeconds() != 2 {
+		t.Errorf("denied at %d for %v, on the wire %d; want 1768471200000, 1.5s and 2", d.At, d.RetryAfter(), d.RetryAfterSeconds())
+	}
+}
+
 func TestRemaining(t *testing.T) {
 	for _, test := range []struct{ limit, used, want uint32 }{
 		{5, 0, 5}, {5, 4, 1}, {5, 5, 0}, {5, 20, 0}, {0, 0, 0}, {signpost.MaxLimit, 0, signpost.MaxLimit}, {1, math.MaxUint32, 0},

@@ -269,14 +269,17 @@ func TestTestsNeitherSleepNorSkipSilently(t *testing.T) {
 		bubble := slices.ContainsFunc(s.file.Imports, func(spec *ast.ImportSpec) bool { return spec.Path.Value == `"testing/synctest"` })
 		var polls []ast.Stmt
 		ast.Inspect(s.file, func(n ast.Node) bool {
-			if loop, ok := n.(*ast.ForStmt); ok && loop.Cond != nil && loop.Post != nil {
+			if loop, ok := n.(*ast.ForStmt); ok && loop.Cond != nil { // for !done() { ...; sleep } polls
 				polls = append(polls, loop.Post)
+				if _, counts := loop.Post.(*ast.IncDecStmt); !counts {
+					polls = append(polls, loop.Body.List...)
+				}
 			}
 			call, ok := n.(*ast.CallExpr)
 			if !ok {
 				return true
 			}
-			inPoll := slices.ContainsFunc(polls, func(p ast.Stmt) bool { return p.Pos() <= n.Pos() && n.End() <= p.End() })
+			inPoll := slices.ContainsFunc(polls, func(p ast.Stmt) bool { return isCall(p, call) })
 			if name, ok := selected(call.Fun, "time"); ok && name == "Sleep" && !bubble && !inPoll {
 				t.Errorf("%s: time.Sleep in a test; use testing/synctest, or poll a condition with a bound", s.at(n))
 			}
@@ -286,6 +289,12 @@ func TestTestsNeitherSleepNorSkipSilently(t *testing.T) {
 			return true
 		})
 	}
+}
+
+// isCall reports whether a statement is the call, and nothing else.
+func isCall(s ast.Stmt, call *ast.CallExpr) bool {
+	e, ok := s.(*ast.ExprStmt)
+	return ok && e.X == call
 }
 
 func TestModuleReplacesNothing(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"log/slog"
 )
 
 // Key is what a count belongs to. It holds a SHA-256 digest and never the text it was
@@ -52,6 +53,9 @@ func (k Key) IsZero() bool { return k == Key{} }
 // String returns the first 12 hexadecimal digits of the digest: enough to find a key in a
 // log, too little to be one.
 func (k Key) String() string { return hex.EncodeToString(k.digest[:6]) }
+
+// LogValue is String, so that a log shows no more of a key.
+func (k Key) LogValue() slog.Value { return slog.StringValue(k.String()) }
 
 // What a digest is of is part of the digest, so that a tag is never a key.
 const (

@@ -226,6 +226,7 @@ func TestRenew(t *testing.T) {
 // Misuse never reaches the store, and neither does the release of nothing.
 func TestMisuseStaysOutOfTheStore(t *testing.T) {
 	s := newSlowStore(t)
+	s.pending.end(nil)
 	l := signpost.New(s, signpost.Options{Observe: func(o signpost.Observation) { t.Errorf("misuse was observed: %+v", o) }})
 	for _, q := range []signpost.Request{{}, {Key: cheap.Key}, {Bound: cheap.Bound}, {Key: cheap.Key, Bound: cheap.Bound, At: -1}, {Key: cheap.Key, Bound: cheap.Bound, At: signpost.MaxInstant + 1}} {
 		if _, err := l.Take(t.Context(), q); !errors.Is(err, signpost.ErrUsage) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/signposthq/signpost"
 	"github.com/signposthq/signpost/internal/state"
+	"github.com/signposthq/signpost/store/memory"
 	"github.com/signposthq/signpost/store/storetest"
 )
 
@@ -88,5 +89,13 @@ func (s *plainStore) Close() error {
 func TestRulesWithNothingAround(t *testing.T) {
 	storetest.Run(t, storetest.Options{
 		Open: func(testing.TB) signpost.Store { return &plainStore{} },
+	})
+}
+
+// What is built around the rules for speed and bounded memory changes no decision.
+func TestMemoryDecidesAsTheRulesDo(t *testing.T) {
+	storetest.Same(t, map[string]func(testing.TB) signpost.Store{
+		"plain":  func(testing.TB) signpost.Store { return &plainStore{} },
+		"memory": func(testing.TB) signpost.Store { return memory.New(memory.Options{}) },
 	})
 }

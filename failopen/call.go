@@ -27,7 +27,7 @@ var (
 	errNotSent = fmt.Errorf("%w: it was not asked", ErrDegraded)
 	// errNoAnswer says that the store was asked and may have counted.
 	errNoAnswer = fmt.Errorf("%w in time", ErrDegraded)
-	errCrowded  = fmt.Errorf("%d calls are inside the store", MaxCalls)
+	errCrowded  = fmt.Errorf("%d calls are inside the store already", MaxCalls)
 )
 
 // call is one call into the inner store. It runs in a goroutine of its own under the store's timeout, not the
@@ -73,14 +73,14 @@ func ask[T any](ctx context.Context, s *Store, k signpost.Key, c *call[T]) (T, e
 			short = timer.C
 		}
 	}
-	if s.calls.Add(1) > MaxCalls {
-		s.calls.Add(-1)
+	if sl.calls.Add(1) > MaxCalls {
+		sl.calls.Add(-1)
 		s.fail(sl, up, k, errCrowded)
 		return none, errNotSent
 	}
 	c.done = make(chan struct{})
 	if !s.start(func() { c.run(context.WithoutCancel(ctx), s, k, sl, up) }) {
-		s.calls.Add(-1)
+		sl.calls.Add(-1)
 		return none, signpost.ErrClosed
 	}
 	select {
@@ -112,14 +112,14 @@ func cancelledOr(ctx context.Context, err error) error {
 
 // run is the call's goroutine.
 func (c *call[T]) run(ctx context.Context, s *Store, k signpost.Key, sl *slice, up *period) {
-	defer s.calls.Add(-1)
+	defer sl.calls.Add(-1)
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	// The end of the timeout is an outage even if the store never returns.
-	watch := context.AfterFunc(ctx, func() {
+	watch := time.AfterFunc(s.timeout, func() {
 		s.fail(sl, up, k, fmt.Errorf("store did not answer in %v: %w", s.timeout, context.DeadlineExceeded))
 	})
-	defer watch()
+	defer watch.Stop()
 
 	if c.settles && !s.settle(k, up) {
 		c.err = errNotSent
@@ -134,8 +134,11 @@ func (c *call[T]) run(ctx context.Context, s *Store, k signpost.Key, sl *slice, 
 	c.value, c.err = c.guarded(ctx)
 
 	failed := c.err != nil && !isAnswer(c.err)
-	if watch() && failed {
-		s.fail(sl, up, k, c.err)
+	if inTime := watch.Stop(); failed {
+		if inTime {
+			s.fail(sl, up, k, c.err)
+		}
+		<-up.down // in a moment: nobody learns of a failure before its slice is degraded
 	}
 	used := c.phase.CompareAndSwap(sent, answered)
 	if used {

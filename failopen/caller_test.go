@@ -83,6 +83,17 @@ func TestCancelledCallerIsNoOutage(t *testing.T) {
 		if log := b.events.all(); len(log) != 0 {
 			b.Errorf("events %q, want none", log)
 		}
+
+		b.inner.breaks(dead)
+		b.take(cheap("c"))
+		gone, cancel := context.WithCancel(b.Context())
+		cancel()
+		if _, _, err := b.store.Take(gone, cheap("c")); !errors.Is(err, context.Canceled) {
+			b.Errorf("take while degraded of a caller that is gone: error %v", err)
+		}
+		if d := b.take(cheap("c")); d.Windows()[0].Used != 2 {
+			b.Errorf("%d used in the fallback, want nothing for the caller that was gone", d.Windows()[0].Used)
+		}
 	})
 }
 
@@ -135,7 +146,7 @@ func TestClose(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, o, func(b *bench) {
 				b.inner.breaks(dead)
-				b.take(cheap("a")) // a prober is on its way
+				local := b.take(expensive("a")) // a prober is on its way
 				for range 2 {
 					if err := b.store.Close(); err != nil {
 						b.Errorf("close: %v", err)
@@ -143,6 +154,9 @@ func TestClose(t *testing.T) {
 				}
 				if _, _, err := b.store.Take(b.Context(), cheap("a")); !errors.Is(err, signpost.ErrClosed) {
 					b.Errorf("take after close: %v, want ErrClosed", err)
+				}
+				if _, err := b.store.Renew(b.Context(), local.Lease, 0); !errors.Is(err, signpost.ErrClosed) {
+					b.Errorf("renew after close: %v, want ErrClosed", err)
 				}
 				probes := len(b.inner.probes())
 				time.Sleep(time.Second)
@@ -152,6 +166,22 @@ func TestClose(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Close ends a probe, and does not take that for a failure.
+func TestCloseDuringAProbe(t *testing.T) {
+	inBubble(t, failopen.Options{}, func(b *bench) {
+		b.inner.breaks(blackhole)
+		b.take(cheap("a"))
+		time.Sleep(150 * time.Millisecond)
+		if n := b.inner.insideNow(); n != 1 {
+			b.Fatalf("%d calls inside, want the probe", n)
+		}
+		b.wantInstant(func() { b.store.Close() })
+		if n := b.events.failures(failopen.Timeout) + b.events.failures(failopen.Other); n != 1 {
+			b.Errorf("%d failures, want that of the take", n)
+		}
+	})
 }
 
 // A store that never returns does not hold Close for ever either.

@@ -171,13 +171,14 @@ func (s *Store) send(k signpost.Key, now signpost.Instant, counts []signpost.Cou
 		}
 		return struct{}{}, s.settler.Settle(ctx, k, 0, counts)
 	}})
-	if !errors.Is(err, errNotSent) {
-		counts = nil
-		if err != nil {
-			s.hooks.DebtDropped(1, fmt.Errorf("settle debt of key %v: %w", k, err))
-		}
+	if errors.Is(err, errNotSent) {
+		s.ledger.sent(k, now, counts)
+		return
 	}
-	s.ledger.sent(k, now, counts)
+	if err != nil {
+		s.hooks.DebtDropped(1, fmt.Errorf("settle debt of key %v: %w", k, err))
+	}
+	s.ledger.sent(k, now, nil)
 }
 
 // settleSoon has what the keys of healthy slices owe sent in the background, one key after the other.

@@ -25,7 +25,7 @@
 //     fallback's, which starts at 0 and is kept when the store heals, so that flapping earns nothing. N processes
 //     that all lose the store admit at most N+1 times the limit.
 //   - The fallback holds 1,024 keys. At the 1,025th it is cleared, all at once, and each of its keys may use its limit again.
-//   - At most [MaxCalls] calls are inside the store at a time, whatever it does; one more degrades its slice.
+//   - At most [MaxCalls] calls and a probe are inside a slice at a time, whatever it does; one more degrades it.
 //
 // # Debt
 //

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/signposthq/signpost"
@@ -23,7 +22,7 @@ const (
 	DefaultFallbackKeys = 1024
 	// ProbeEvery is the shortest time between two probes of a slice.
 	ProbeEvery = 100 * time.Millisecond
-	// MaxCalls is how many calls may be inside the store at once.
+	// MaxCalls is how many calls may be inside one slice of the store at once.
 	MaxCalls = 4096
 
 	// margin is what is left of a caller's deadline for the answer to reach it.
@@ -89,7 +88,6 @@ type Store struct {
 
 	parts  parts
 	ledger ledger
-	calls  atomic.Int64 // inside the store
 
 	// mu orders the start of goroutines with Close, which waits for them.
 	mu      sync.RWMutex
@@ -136,11 +134,14 @@ func (o *Options) check() error {
 	if o.Timeout != 0 && o.Timeout < time.Millisecond {
 		fault("timeout %v is below 1ms; use 0 for %v", o.Timeout, DefaultTimeout)
 	}
-	for class, p := range map[string]Policy{"cheap": o.Cheap, "expensive": o.Expensive} {
-		switch p {
+	for _, class := range []struct {
+		name   string
+		policy Policy
+	}{{"cheap", o.Cheap}, {"expensive", o.Expensive}} {
+		switch class.policy {
 		case "", Local, Allow, Deny:
 		default:
-			fault("policy %q for %s requests is not local, allow or deny", p, class)
+			fault("policy %q for %s requests is not local, allow or deny", class.policy, class.name)
 		}
 	}
 	if o.FallbackKeys < 0 {

@@ -156,15 +156,15 @@ func (i *inner) seen(op string) (calls []called) {
 	return calls
 }
 
-func (i *inner) probes() (at []time.Time) {
+func (i *inner) probes() (calls []called) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for _, c := range i.calls {
 		if c.isProbe() {
-			at = append(at, c.at)
+			calls = append(calls, c)
 		}
 	}
-	return at
+	return calls
 }
 
 func (i *inner) insideNow() int {

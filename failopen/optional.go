@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/signposthq/signpost"
 )
@@ -95,9 +96,12 @@ func (s *Store) Reset(ctx context.Context, k signpost.Key) error {
 	if !ok {
 		return fmt.Errorf("reset key %v: %w", k, errors.ErrUnsupported)
 	}
-	_, err := ask(ctx, s, k, &call[struct{}]{do: func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, r.Reset(ctx, k)
-	}})
+	_, err := ask(ctx, s, k, &call[struct{}]{
+		settles: true, // what is on its way already must not arrive after the reset
+		do: func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, r.Reset(ctx, k)
+		},
+	})
 	if err != nil {
 		return fmt.Errorf("reset key %v: %w", k, err)
 	}
@@ -109,15 +113,17 @@ func (s *Store) Settle(ctx context.Context, k signpost.Key, at signpost.Instant,
 	if s.settler == nil {
 		return fmt.Errorf("settle key %v: %w", k, errors.ErrUnsupported)
 	}
+	counts = slices.Clone(counts) // the call can outlive this one
 	_, err := ask(ctx, s, k, &call[struct{}]{do: func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, s.settler.Settle(ctx, k, at, counts)
 	}})
 	if errors.Is(err, errNotSent) {
-		if at == 0 {
-			at = s.clock.Now()
+		now := at
+		if now == 0 {
+			now = s.clock.Now()
 		}
-		s.owe(k, at, counts)
-		return s.fallback.Settle(ctx, k, at, counts)
+		s.owe(k, now, counts)
+		return s.fallback.Settle(ctx, k, now, counts)
 	}
 	if err != nil {
 		return fmt.Errorf("settle key %v: %w", k, err)

@@ -34,8 +34,8 @@ func TestProbesAndHealing(t *testing.T) {
 			want = append(want, at)
 		}
 		var got []time.Duration
-		for _, at := range b.inner.probes() {
-			got = append(got, at.Sub(begin))
+		for _, c := range b.inner.probes() {
+			got = append(got, c.at.Sub(begin))
 		}
 		if !reflect.DeepEqual(got, want) {
 			b.Errorf("probes at %v, want one each 100ms", got)
@@ -88,7 +88,7 @@ func TestStampede(t *testing.T) {
 				b.inner.breaks(broken)
 				b.take(cheap("first"))
 				sent := len(b.inner.seen("take"))
-				for range 30 {
+				for range 12 {
 					time.Sleep(100 * time.Millisecond)
 					var wg sync.WaitGroup
 					begin := time.Now()
@@ -110,12 +110,12 @@ func TestStampede(t *testing.T) {
 				if n := len(b.inner.seen("take")); n != sent {
 					b.Errorf("%d takes were sent to a degraded store", n-sent)
 				}
-				at := b.inner.probes()
-				if len(at) < 2 {
-					b.Errorf("%d probes in 3s", len(at))
+				probes := b.inner.probes()
+				if len(probes) < 2 {
+					b.Errorf("%d probes", len(probes))
 				}
-				for i := 1; i < len(at); i++ {
-					if gap := at[i].Sub(at[i-1]); gap < failopen.ProbeEvery {
+				for i := 1; i < len(probes); i++ {
+					if gap := probes[i].at.Sub(probes[i-1].at); gap < failopen.ProbeEvery {
 						b.Errorf("two probes within %v", gap)
 					}
 				}
@@ -260,8 +260,8 @@ func TestSlicesAreIndependent(t *testing.T) {
 			b.wantTake(low, true, true)
 			b.wantTake(high, true, false)
 		})
-		for _, c := range b.inner.calls {
-			if c.isProbe() && byFirstBit(c.key) != "low" {
+		for _, c := range b.inner.probes() {
+			if byFirstBit(c.key) != "low" {
 				b.Error("a probe went to the slice that is healthy")
 			}
 		}
@@ -272,6 +272,26 @@ func TestSlicesAreIndependent(t *testing.T) {
 		b.wantTake(low, true, false)
 		if log, want := b.events.all(), []string{"degraded low timeout", "healed low"}; !reflect.DeepEqual(log, want) {
 			b.Errorf("events %q, want %q", log, want)
+		}
+	})
+}
+
+// One take of one key is enough to know where to probe.
+func TestProbeGoesToTheSliceThatFailed(t *testing.T) {
+	inBubble(t, failopen.Options{}, func(b *bench) {
+		low, high := keysIn()
+		b.inner.slice = byFirstBit
+		b.inner.breaks(dead)
+		b.take(low)
+		b.take(high)
+		time.Sleep(failopen.ProbeEvery)
+		synctest.Wait()
+		probed := map[string]int{}
+		for _, c := range b.inner.probes() {
+			probed[byFirstBit(c.key)]++
+		}
+		if probed["low"] != 1 || probed["high"] != 1 {
+			b.Errorf("probes %v, want one of each slice", probed)
 		}
 	})
 }
@@ -304,13 +324,13 @@ func TestMovedSlice(t *testing.T) {
 
 // A store that has a name for every key is bounded as well: what is beyond is one slice.
 func TestVeryManySlices(t *testing.T) {
-	inBubble(t, failopen.Options{FallbackKeys: 10_000}, func(b *bench) {
+	inBubble(t, failopen.Options{FallbackKeys: 5000}, func(b *bench) {
 		b.inner.slice = func(k signpost.Key) string { return fmt.Sprintf("%x", k.Tag()) }
-		for n := range 3000 {
+		for n := range 1100 {
 			b.wantTake(cheap(fmt.Sprint("healthy", n)), true, false)
 		}
 		b.inner.breaks(dead)
-		for n := range 3000 {
+		for n := range 1100 {
 			b.wantTake(cheap(fmt.Sprint("dead", n)), true, true)
 		}
 		degraded := b.events.all()
@@ -318,7 +338,7 @@ func TestVeryManySlices(t *testing.T) {
 			b.Errorf("%d slices degraded, want 1,024 and the one that the others share", n)
 		}
 		b.waitHealed()
-		for n := range 3000 {
+		for n := range 1100 {
 			b.wantTake(cheap(fmt.Sprint("dead", n)), true, false)
 		}
 	})
@@ -327,19 +347,27 @@ func TestVeryManySlices(t *testing.T) {
 // The number of calls inside is bounded before any of them has timed out.
 func TestCrowd(t *testing.T) {
 	inBubble(t, failopen.Options{FallbackKeys: 100_000}, func(b *bench) {
+		low, high := keysIn()
+		b.inner.slice = byFirstBit
 		thaw := make(chan struct{})
-		b.inner.breaks(frozen(thaw))
+		b.inner.breaks(func(_ context.Context, c called) error {
+			if byFirstBit(c.key) == "low" {
+				<-thaw
+			}
+			return nil
+		})
 		var wg sync.WaitGroup
 		for range failopen.MaxCalls {
-			wg.Go(func() { b.take(cheap("a")) })
+			wg.Go(func() { b.take(low) })
 		}
 		synctest.Wait()
 		if log := b.events.all(); len(log) != 0 {
 			b.Fatalf("degraded too soon: %q", log)
 		}
 		b.wantInstant(func() {
-			b.wantTake(cheap("b"), true, true)
+			b.take(low)
 			wg.Wait()
+			b.wantTake(high, true, false)
 		})
 		if n := b.inner.insideNow(); n != failopen.MaxCalls {
 			b.Errorf("%d calls are inside, want %d", n, failopen.MaxCalls)
@@ -384,9 +412,9 @@ func TestKinds(t *testing.T) {
 
 // A panic of the store is told with where it was.
 func TestPanicIsReported(t *testing.T) {
-	var cause error
+	causes := make(chan error, 1)
 	s, err := failopen.New(panicking{newInner()}, failopen.Options{Hooks: failopen.Hooks{
-		Degraded: func(_ string, _ failopen.Kind, err error) { cause = err },
+		Degraded: func(_ string, _ failopen.Kind, err error) { causes <- err },
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -395,7 +423,7 @@ func TestPanicIsReported(t *testing.T) {
 	if d, _, err := s.Take(t.Context(), cheap("a")); err != nil || !d.Admitted || !d.Degraded {
 		t.Errorf("take: %+v, %v", d, err)
 	}
-	if text := fmt.Sprint(cause); !strings.Contains(text, "broken invariant") || !strings.Contains(text, "panicking.Take") {
+	if text := fmt.Sprint(<-causes); !strings.Contains(text, "broken invariant") || !strings.Contains(text, "panicking.Take") {
 		t.Errorf("cause %q does not say what panicked and where", text)
 	}
 	s.Release(signpost.Lease{Key: cheap("a").Key, ID: signpost.NewLeaseID()})

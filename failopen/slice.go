@@ -6,7 +6,6 @@ package failopen
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -25,7 +24,8 @@ type slice struct {
 	// up is the period that the slice has been healthy for; nil while it is degraded.
 	up atomic.Pointer[period]
 	// tag is that of the last key that met a failure, in which the slice is probed.
-	tag atomic.Uint64
+	tag   atomic.Uint64
+	calls atomic.Int64 // inside the store
 }
 
 // period is one healthy time of a slice. Which period a call began in tells whether its failure still means anything.
@@ -97,15 +97,17 @@ func (x *parts) probeKey(sl *slice) (signpost.Key, bool) {
 
 // fail tells of a call for k, begun in the period up, that the store failed. The first in its period degrades the slice.
 func (s *Store) fail(sl *slice, up *period, k signpost.Key, err error) {
+	sl.saw(k)
+	first := sl.up.CompareAndSwap(up, nil)
+	if first {
+		close(up.down)
+	}
 	kind := kindOf(err)
 	s.hooks.Failed(sl.name, kind, err)
-	sl.saw(k)
-	if !sl.up.CompareAndSwap(up, nil) {
-		return
+	if first {
+		s.hooks.Degraded(sl.name, kind, err)
+		s.start(func() { s.heal(sl) })
 	}
-	close(up.down)
-	s.hooks.Degraded(sl.name, kind, err)
-	s.start(func() { s.heal(sl) })
 }
 
 var (
@@ -156,14 +158,12 @@ func (s *Store) probe(k signpost.Key) error {
 	ctx, cancel := context.WithTimeout(s.ctx, s.timeout)
 	defer cancel()
 	c := s.take(signpost.Request{Key: k, Bound: probeBound})
-	a, err := c.guarded(ctx)
-	switch {
-	case err != nil:
+	_, err := c.guarded(ctx)
+	if err == nil {
+		err = ctx.Err() // an answer that comes too late is none
+	}
+	if err != nil {
 		return fmt.Errorf("probe store: %w", err)
-	case ctx.Err() != nil:
-		return fmt.Errorf("probe store: %w", ctx.Err())
-	case !a.decision.Admitted:
-		return errors.New("probe store: it refused what is always admitted")
 	}
 	return nil
 }

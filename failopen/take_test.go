@@ -233,6 +233,24 @@ func TestLiesAboutRefusals(t *testing.T) {
 	})
 }
 
+// Without a lease beside it, what is left to check is the window.
+func TestLiesAboutCheapTakes(t *testing.T) {
+	for name, lie := range map[string]func(*signpost.Decision){
+		"another instant":     func(d *signpost.Decision) { d.At++ },
+		"denied for no time":  func(d *signpost.Decision) { *d = signpost.Denied(&signpost.Request{Bound: five}, d.At, 0) },
+		"a lease out of turn": func(d *signpost.Decision) { d.Lease.ID[0]++ },
+	} {
+		inBubble(t, failopen.Options{}, func(b *bench) {
+			q := cheap("a")
+			q.At = signpost.InstantOf(time.Now())
+			b.inner.lies(lie)
+			if d := b.wantTake(q, true, true); d.At != q.At {
+				b.Errorf("%s: the lie came through: %+v", name, d)
+			}
+		})
+	}
+}
+
 // What an inner store says of its own trouble is its answer: it may be a Store of this package in another process.
 func TestDegradedAnswersOfTheInnerStore(t *testing.T) {
 	for name, o := range map[string]failopen.Options{

@@ -199,3 +199,22 @@ func TestRecord(t *testing.T) {
 		}
 	}
 }
+
+func TestRedact(t *testing.T) {
+	l := link.Mint().Reveal()
+	for text, want := range map[string]string{
+		"":                          "",
+		"no link, sp_ or sp_short":  "no link, sp_ or sp_short",
+		l:                           "sp_...",
+		"GET /s/" + l + "/a?b=" + l: "GET /s/sp_.../a?b=sp_...",
+		l + l + "x":                 "sp_...sp_...x",
+		l[:link.Len-1]:              l[:link.Len-1],
+	} {
+		if got := link.Redact(text); got != want {
+			t.Errorf("Redact(%q) = %q, want %q", text, got, want)
+		}
+		if got := link.Within(text); got != (text != want) {
+			t.Errorf("Within(%q) = %v", text, got)
+		}
+	}
+}

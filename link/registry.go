@@ -85,7 +85,8 @@ func (r *Record) HeldTo(owners signpost.Bound) signpost.Bound {
 }
 
 // Registry is where links are registered. It MUST be safe for concurrent use, and every
-// call MUST return by the deadline of its context, with ErrUnavailable if need be.
+// call MUST return by the deadline of its context, with ErrUnavailable if need be. It MUST keep
+// instants to the millisecond.
 type Registry interface {
 	// Resolve returns the record of a live link, ErrUnknown, or ErrUnavailable. A record that was read
 	// within Stale MAY serve while the registry cannot be read; otherwise a revocation MUST hold from the next call on.

@@ -16,6 +16,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/signposthq/signpost/link"
 )
 
 func main() {
@@ -24,7 +26,8 @@ func main() {
 	context.AfterFunc(ctx, stop)
 	err := run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr)
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "ERROR: %v\n", err)
+		// It may quote an argument that is a link in the wrong place.
+		fmt.Fprintf(os.Stderr, "ERROR: %s\n", link.Redact(err.Error()))
 	}
 	os.Exit(exitCode(err))
 }

@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Signpost Authors
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build unix
+
 package main
 
 import (
@@ -304,7 +306,7 @@ func TestSIGHUPReloads(t *testing.T) {
 	wantAnswer(t, "expensive now, and the concurrency is lowered", 429, "GET", s.Door+"/read/welcome", s.Link, "")
 	take(1, 200)
 	take(1, 429)
-	if limits := wantAnswer(t, "limits", 200, "GET", s.Door+"/.well-known/limits", "", ""); !strings.Contains(limits, `"maxItems":7`) || !strings.Contains(limits, `"maxRequests":8`) {
+	if limits := wantAnswer(t, "limits", 200, "GET", s.Door+"/.well-known/limits", "", ""); !strings.Contains(limits, `"blocksPerNote":7`) || !strings.Contains(limits, `"maxRequests":8`) {
 		t.Errorf("limits after the reload: %s", limits)
 	}
 
@@ -315,14 +317,16 @@ func TestSIGHUPReloads(t *testing.T) {
 		t.Errorf("the log does not name the faults:\n%s", log)
 	}
 
-	write("store: disk\nupstream: http://127.0.0.1:1\nbounds: {links: 9/365d}\n")
+	write("store: disk\nupstream: http://127.0.0.1:1\nbounds: {links: 9/365d, strangers: 0/365d}\n")
 	reload("ok")
 	take(1, 200)
 	take(1, 429)
 	wantAnswer(t, "the upstream is still the sample", 429, "GET", s.Door+"/read/welcome", s.Link, "")
-	if log := s.log.String(); !strings.Contains(log, `"fields":["store","upstream"]`) {
-		t.Errorf("the log does not say what waits for a restart:\n%s", log)
+	reload("ok")
+	if log := s.log.String(); strings.Count(log, `"fields":["store","upstream"]`) != 2 {
+		t.Errorf("the log does not say at each reload what waits for a restart:\n%s", log)
 	}
+	wantAnswer(t, "and what it has by default", 429, "POST", s.Door+"/try", "", "")
 
 	write("store: memory\nbounds: {links: 0/365d}\n")
 	reload("ok")

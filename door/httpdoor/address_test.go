@@ -32,7 +32,7 @@ func identifyBy(t testing.TB, a httpdoor.Addresses) func(peer string, forwarded 
 
 func TestAddresses(t *testing.T) {
 	trusting := httpdoor.Addresses{Trusted: []netip.Prefix{
-		netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::ffff:192.168.1.9/120"), netip.MustParsePrefix("fd00::1/8"),
+		netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::ffff:192.168.1.9/120"), netip.MustParsePrefix("fd00::1/8"), netip.MustParsePrefix("fe80::/10"),
 	}}
 	for _, c := range []struct {
 		name      string
@@ -61,6 +61,7 @@ func TestAddresses(t *testing.T) {
 		{"v6 prefix", httpdoor.Addresses{IPv6Prefix: 48}, "[2001:db8:1:2::1]:1", nil, "2001:db8:1::/48"},
 		{"v6, each address", httpdoor.Addresses{IPv6Prefix: 128}, "[2001:db8::1]:1", nil, "2001:db8::1/128"},
 		{"a zone", httpdoor.Addresses{}, "[fe80::1%eth0]:1", nil, "fe80::/64"},
+		{"a proxy with a zone", trusting, "[fe80::1%eth0]:1", []string{"203.0.113.7"}, "203.0.113.7"},
 		{"a Unix socket", httpdoor.Addresses{}, "@", nil, "unknown"},
 		{"no address", trusting, "", []string{"203.0.113.7"}, "unknown"},
 	} {

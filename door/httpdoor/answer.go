@@ -24,16 +24,10 @@ const (
 // for what would let a cache keep it.
 func (p *pass) answer(w http.ResponseWriter, problem render.Problem) {
 	h := w.Header()
-	p.disown(h)
-	render.NoStore(h)
-	h.Set("Content-Type", render.ContentType)
-	h.Del("Content-Length")
-	h.Del("Retry-After")
-	if problem.RetryAfterSeconds > 0 {
-		h.Set("Retry-After", strconv.FormatInt(problem.RetryAfterSeconds, 10))
-	}
+	p.door.fields.Clear(h)
+	problem.SetHeader(h)
 	if p.degraded {
-		h[render.Marker] = []string{render.Degraded}
+		render.SetMarker(h)
 	}
 	switch problem.Status {
 	case http.StatusUnauthorized:
@@ -43,10 +37,7 @@ func (p *pass) answer(w http.ResponseWriter, problem render.Problem) {
 		}
 		h.Set("WWW-Authenticate", challenge)
 	case http.StatusTooManyRequests:
-		p.count(h)
-		if problem.RetryAfterSeconds > render.LongWait || p.decision.Never {
-			h.Set("X-Should-Retry", "false")
-		}
+		p.door.fields.Set(h, &p.decision, p.degraded)
 	}
 	p.speak()
 	body := problem.JSON()

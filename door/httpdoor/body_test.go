@@ -13,13 +13,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/signposthq/signpost/door/httpdoor"
 )
@@ -95,7 +99,9 @@ func TestTooLargeIsNotMalformed(t *testing.T) {
 		{"answers 500 by ReadFrom", func(w http.ResponseWriter, r *http.Request) {
 			io.Copy(io.Discard, r.Body)
 			w.WriteHeader(500)
-			io.Copy(w, unread("failed"))
+			if n, err := io.Copy(w, unread("failed")); n != 6 || err != nil {
+				t.Errorf("the handler's answer: %d, %v", n, err)
+			}
 			if _, _, err := http.NewResponseController(w).Hijack(); !errors.Is(err, http.ErrHijacked) && !errors.Is(err, http.ErrNotSupported) {
 				t.Errorf("hijacked after the answer: %v", err)
 			}
@@ -118,9 +124,20 @@ func TestTooLargeIsNotMalformed(t *testing.T) {
 		}, 413, ""},
 	} {
 		for _, http2 := range []bool{false, true} {
-			server := serve(t, wrap(t, newStore(), httpdoor.Options{Identify: caller("9/min"), MaxBody: 2}, c.handler), http2)
+			var logged bytes.Buffer
+			server := httptest.NewUnstartedServer(wrap(t, newStore(), httpdoor.Options{Identify: caller("9/min"), MaxBody: 2}, c.handler))
+			server.Config.ErrorLog = log.New(&logged, "", 0)
+			if server.EnableHTTP2 = http2; http2 {
+				server.StartTLS()
+			} else {
+				server.Start()
+			}
 			res, body := do(t, server, request(t, "POST", server.URL, unread("123")))
-			if res.StatusCode != c.want || !strings.Contains(body, c.body) || strings.Contains(body, "bad") {
+			server.Close()
+			if logged.Len() > 0 {
+				t.Errorf("%s over %s: logged %q", c.name, res.Proto, &logged)
+			}
+			if res.StatusCode != c.want || !strings.Contains(body, c.body) || strings.Contains(body, "bad") || strings.Contains(body, "failed") {
 				t.Errorf("%s over %s: %d %s", c.name, res.Proto, res.StatusCode, body)
 			}
 			if c.want == 413 && (res.Header.Get("Content-Encoding") != "" || res.Header.Get("ETag") != "" || res.Header.Get("Content-Type") != "application/problem+json") {
@@ -176,6 +193,69 @@ func TestAnswerReachesClientThatIsStillSending(t *testing.T) {
 			if fmt.Sprint(res.StatusCode) != name && !(name == "429" && declared && res.StatusCode == 413) || !res.Close {
 				t.Errorf("%s, declared %v: %s, close %v", name, declared, res.Status, res.Close)
 			}
+		}
+	}
+}
+
+// The client can read the whole answer while it is still sending, and the door still reading.
+func TestAnswerIsWholeWhileTheClientSends(t *testing.T) {
+	var done atomic.Bool
+	server := serve(t, wrap(t, newStore(), httpdoor.Options{Identify: caller("0/min"), Observe: func(httpdoor.Event) { done.Store(true) }}, hello), false)
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprint(conn, "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body, err := io.ReadAll(res.Body); !strings.HasSuffix(string(body), "}") || err != nil || !res.Close {
+		t.Errorf("%s, %v, close %v", body, err, res.Close)
+	}
+	if done.Load() {
+		t.Error("the answer ended only with the connection")
+	}
+	conn.Close()
+	eventually(t, "the door was done with it", done.Load)
+}
+
+// lingerer is a writer that can do what lingering needs.
+type lingerer struct {
+	*httptest.ResponseRecorder
+	cannot error
+}
+
+func (l lingerer) EnableFullDuplex() error         { return l.cannot }
+func (l lingerer) SetReadDeadline(time.Time) error { return nil }
+
+// A refused body is read only where that helps the client to see the refusal.
+func TestWhatIsReadOfRefusedBodies(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		length int64
+		change func(*http.Request)
+		cannot error
+		want   bool
+	}{
+		{"declared, large", 300 << 10, nil, nil, true},
+		{"not declared", -1, nil, nil, true},
+		{"declared, small: the server reads it", 200 << 10, nil, nil, false},
+		{"HTTP/2", -1, func(r *http.Request) { r.ProtoMajor = 2 }, nil, false},
+		{"waiting to be told to go on", 300 << 10, func(r *http.Request) { r.Header.Set("Expect", "100-continue") }, nil, false},
+		{"no body", -1, func(r *http.Request) { r.Body = http.NoBody }, nil, false},
+		{"another writer", -1, nil, http.ErrNotSupported, false},
+	} {
+		read := false
+		r := httptest.NewRequest("POST", "/", io.TeeReader(strings.NewReader("hello"), writeFunc(func([]byte) { read = true })))
+		r.ContentLength = c.length
+		if c.change != nil {
+			c.change(r)
+		}
+		w := lingerer{httptest.NewRecorder(), c.cannot}
+		wrap(t, newStore(), httpdoor.Options{Identify: caller("0/min")}, hello).ServeHTTP(w, r)
+		if w.Code != 429 || read != c.want || (w.Header().Get("Connection") == "close") != c.want {
+			t.Errorf("%s: %d, read %v, Connection %q", c.name, w.Code, read, w.Header().Get("Connection"))
 		}
 	}
 }
@@ -258,6 +338,7 @@ func TestCompressedBodies(t *testing.T) {
 		{"zlib, one more", []string{"deflate"}, compress(t, "zlib", bomb), 413},
 		{"bare deflate", []string{"deflate"}, compress(t, "flate", fits), 200},
 		{"bare deflate, a bomb", []string{"deflate"}, compress(t, "flate", huge), 413},
+		{"bare deflate that begins like zlib", []string{"deflate"}, []byte{0x08, 1, 0, 0xfe, 0xff, 'x', 1, 0, 0, 0xff, 0xff}, 200},
 		{"what is no gzip", []string{"gzip"}, []byte("hello"), 400},
 		{"half a gzip", []string{"gzip"}, compress(t, "gzip", random)[:50_000], 400},
 		{"gzip and more", []string{"gzip"}, append(compress(t, "gzip", "small"), "more"...), 400},
@@ -301,6 +382,43 @@ func TestCompressedBodies(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A compressed stream does not have to end before the handler sees its beginning.
+func TestCompressedStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out, in := io.Pipe()
+		got := 0
+		door := wrap(t, newStore(), httpdoor.Options{Identify: caller("9/min")}, func(w http.ResponseWriter, r *http.Request) {
+			for buf := make([]byte, 1<<10); ; {
+				n, err := r.Body.Read(buf)
+				if got += n; err != nil {
+					return
+				}
+			}
+		})
+		r := httptest.NewRequest("POST", "/", out)
+		r.Header.Set("Content-Encoding", "gzip")
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			record(door, r)
+		}()
+		stream := gzip.NewWriter(in)
+		sent := []int{}
+		for _, piece := range []string{"one", "two", "three"} {
+			io.WriteString(stream, piece)
+			stream.Flush()
+			synctest.Wait()
+			sent = append(sent, got)
+		}
+		stream.Close()
+		in.Close()
+		<-done
+		if sent[1] == 0 || sent[2] <= sent[1] || got <= sent[2] {
+			t.Errorf("the handler had %d bytes after each piece, and %d at the end", sent, got)
+		}
+	})
 }
 
 func TestNoBodyLimit(t *testing.T) {

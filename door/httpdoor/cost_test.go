@@ -27,16 +27,16 @@ func overMemory(t testing.TB, o httpdoor.Options, bound string) http.Handler {
 	return wrap(t, memory.New(memory.Options{}), o, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusNoContent) })
 }
 
-// What a cheap request costs over the bare handler is four allocations: the pass, the copy of the request, the
-// values of the counters, and the writer's faces.
+// What a cheap request costs over the bare handler is five allocations: the pass, the copy of the request, two for
+// the counters, and the writer's faces.
 func TestAllocations(t *testing.T) {
 	door := overMemory(t, httpdoor.Options{}, "4294967294/hour")
 	r, w := get(), &discard{newSpy(), http.Header{}}
 	if got := testing.AllocsPerRun(1000, func() {
 		clear(w.h)
 		door.ServeHTTP(w, r)
-	}); got > 4 {
-		t.Errorf("%v allocations, want at most 4", got)
+	}); got > 5 {
+		t.Errorf("%v allocations, want at most 5", got)
 	}
 }
 

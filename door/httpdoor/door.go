@@ -11,6 +11,9 @@
 // The handler starts as soon as the take is decided. The first byte of its response waits until the
 // count is durable, so that the two overlap and no answer leaves uncounted.
 //
+// A layer that adds CORS fields belongs outside the door, so that browsers can read refusals; it should expose
+// Retry-After.
+//
 // [Links] identifies callers by link. [NewByAddress] is for handlers that have no credential to go by.
 package httpdoor
 
@@ -108,6 +111,7 @@ const (
 type Door struct {
 	limiter   *signpost.Limiter
 	o         Options
+	fields    render.Fields
 	challenge string
 }
 
@@ -140,7 +144,12 @@ func New(l *signpost.Limiter, o Options) (*Door, error) {
 	if o.MaxBody == 0 {
 		o.MaxBody = DefaultMaxBody
 	}
-	return &Door{limiter: l, o: o, challenge: `Bearer realm="` + o.Realm + `"`}, nil
+	return &Door{
+		limiter:   l,
+		o:         o,
+		fields:    render.Fields{OmitRateLimit: o.OmitRateLimit, OmitXRateLimit: o.OmitXRateLimit},
+		challenge: `Bearer realm="` + o.Realm + `"`,
+	}, nil
 }
 
 // Wrap returns a handler that runs next for the requests that are admitted. The context of

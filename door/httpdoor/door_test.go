@@ -312,7 +312,7 @@ func TestNamesOnTheWire(t *testing.T) {
 
 // Layers further out may have set fields before the door refuses.
 func TestRefusalInsideOtherLayers(t *testing.T) {
-	door := wrap(t, newStore(), httpdoor.Options{Identify: caller("0/min"), OmitRateLimit: true, OmitXRateLimit: true}, hello)
+	door := wrap(t, newStore(), httpdoor.Options{Identify: caller("0/min"), OmitRateLimit: true}, hello)
 	outer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, name := range []string{"ETag", "Last-Modified", "Expires", "Surrogate-Control", "Cloudflare-CDN-Cache-Control"} {
 			w.Header().Set(name, "of the route")
@@ -322,6 +322,9 @@ func TestRefusalInsideOtherLayers(t *testing.T) {
 		w.Header().Set("Access-Control-Expose-Headers", "Retry-After")
 		w.Header().Set("Content-Length", "5")
 		w.Header().Set("Retry-After", "5")
+		w.Header().Set("X-RateLimit-Remaining", "5")
+		w.Header().Set("X-RateLimit-Reset", "5")
+		w.Header().Set("X-Signpost-RateLimit", "degraded")
 		door.ServeHTTP(w, r)
 	})
 	want := `Access-Control-Allow-Origin: *
@@ -329,6 +332,8 @@ Access-Control-Expose-Headers: Retry-After
 Cache-Control: no-store
 Cdn-Cache-Control: no-store
 Content-Type: application/problem+json
+X-RateLimit-Limit: 0
+X-RateLimit-Remaining: 0
 X-Should-Retry: false
 `
 	if got := lines(record(outer, get()).Result().Header); got != want {

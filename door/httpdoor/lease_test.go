@@ -222,15 +222,20 @@ func TestLostTake(t *testing.T) {
 	}
 }
 
-func TestTakeAndClientGone(t *testing.T) {
+func TestClientGoneBeforeTheDecision(t *testing.T) {
 	s := newStore()
 	s.err = context.Canceled
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	w := newSpy()
-	door := wrap(t, s, httpdoor.Options{Identify: caller("9/min")}, hello)
-	if got := panicOf(func() { door.ServeHTTP(w, get().WithContext(ctx)) }); got != http.ErrAbortHandler || w.seen() != "nothing" {
-		t.Errorf("ended with %v after %s", got, w.seen())
+	for _, identify := range []func(*http.Request) (httpdoor.Caller, error){
+		caller("9/min"),
+		func(r *http.Request) (httpdoor.Caller, error) { return httpdoor.Caller{}, r.Context().Err() },
+	} {
+		w, outcome := newSpy(), httpdoor.Outcome("")
+		door := wrap(t, s, httpdoor.Options{Identify: identify, Observe: func(e httpdoor.Event) { outcome = e.Outcome }}, hello)
+		if got := panicOf(func() { door.ServeHTTP(w, get().WithContext(ctx)) }); got != http.ErrAbortHandler || w.seen() != "nothing" || outcome != httpdoor.Aborted {
+			t.Errorf("ended with %v after %s, observed %s", got, w.seen(), outcome)
+		}
 	}
 }
 

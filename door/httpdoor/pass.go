@@ -34,7 +34,6 @@ type pass struct {
 	writer writer
 	body   body
 	hold   hold
-	values [5]string // of the counters: one array instead of five slices
 }
 
 // passContext is the request's context and the way from it to the pass.
@@ -135,9 +134,17 @@ func (p *pass) unidentified(w http.ResponseWriter, err error) {
 		p.outcome = BadCredential
 		p.answer(w, terms.BadCredential())
 	default:
-		p.outcome, p.err = Unavailable, err
-		p.answer(w, terms.Unavailable())
+		p.unavailable(w, err)
 	}
+}
+
+// unavailable answers for an error that leaves the request undecided. If the client has gone, that is why.
+func (p *pass) unavailable(w http.ResponseWriter, err error) {
+	if errors.Is(p.ctx.Err(), context.Canceled) {
+		p.abort(err)
+	}
+	p.outcome, p.err = Unavailable, err
+	p.answer(w, p.door.o.Terms.Unavailable())
 }
 
 // countedBefore reports whether another door of the same limiter has counted the request for the same caller.
@@ -162,11 +169,7 @@ func (p *pass) take(w http.ResponseWriter) bool {
 	if err != nil {
 		// The lease may have been granted though its answer was lost.
 		d.limiter.Release(signpost.Lease{Key: q.Key, ID: q.LeaseID})
-		if errors.Is(p.ctx.Err(), context.Canceled) {
-			p.abort(err)
-		}
-		p.outcome, p.err = Unavailable, err
-		p.answer(w, d.o.Terms.Unavailable())
+		p.unavailable(w, err)
 		return false
 	}
 	p.counted, p.degraded = true, p.decision.Degraded

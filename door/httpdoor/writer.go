@@ -79,7 +79,7 @@ func (w *writer) WriteHeader(status int) {
 		if w.pass.settle() != nil || w.replaced {
 			return
 		}
-		w.pass.disown(w.inner.Header())
+		w.pass.door.fields.Clear(w.inner.Header())
 	case !w.begun:
 		w.begin(status)
 	}
@@ -115,9 +115,6 @@ func (w *writer) WriteString(s string) (int, error) {
 func (w *writer) FlushError() error {
 	if err := w.begin(http.StatusOK); err != nil {
 		return err
-	}
-	if w.replaced {
-		return nil
 	}
 	return http.NewResponseController(w.inner).Flush()
 }

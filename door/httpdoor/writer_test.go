@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -356,7 +357,7 @@ func TestServerSentEvents(t *testing.T) {
 }
 
 func TestWebSocket(t *testing.T) {
-	for _, tls := range []bool{false, true} {
+	for _, secure := range []bool{false, true} {
 		s := newStore()
 		door := wrap(t, s, httpdoor.Options{Identify: caller("9/min 1 concurrent"), Classify: allExpensive}, func(w http.ResponseWriter, r *http.Request) {
 			c, err := websocket.Accept(w, r, nil)
@@ -372,7 +373,7 @@ func TestWebSocket(t *testing.T) {
 			}
 		})
 		server := httptest.NewUnstartedServer(door)
-		if tls {
+		if secure {
 			server.StartTLS()
 		} else {
 			server.Start()
@@ -447,6 +448,31 @@ func TestHijackedConnectionHoldsTheLease(t *testing.T) {
 	if s.releases() != 1 {
 		t.Errorf("%d releases after it was closed, want 1", s.releases())
 	}
+}
+
+// So it is over TLS.
+func TestHijackedTLSConnection(t *testing.T) {
+	s := newStore()
+	server := httptest.NewTLSServer(wrap(t, s, httpdoor.Options{Identify: caller("9/min"), Classify: allExpensive}, func(w http.ResponseWriter, r *http.Request) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		if _, ok := conn.(interface {
+			CloseWrite() error
+			ConnectionState() tls.ConnectionState
+		}); !ok {
+			t.Errorf("%T has lost methods", conn)
+		}
+		fmt.Fprint(conn, "HTTP/1.1 204 No Content\r\n\r\n")
+	}))
+	defer server.Close()
+	if res, _ := do(t, server, request(t, "GET", server.URL, nil)); res.StatusCode != 204 {
+		t.Errorf("%d", res.StatusCode)
+	}
+	eventually(t, "the lease was released", func() bool { return s.releases() == 1 })
 }
 
 // A cheap request's connection is the server's own.

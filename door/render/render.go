@@ -12,27 +12,8 @@ import (
 	"github.com/signposthq/signpost"
 )
 
-// The header fields as they go on the wire. They are not in Go's canonical form, so they are
-// read and written as map keys, never through Get and Set.
-const (
-	RateLimit       = "RateLimit"
-	RateLimitPolicy = "RateLimit-Policy"
-
-	XRateLimitLimit     = "X-RateLimit-Limit"
-	XRateLimitRemaining = "X-RateLimit-Remaining"
-	XRateLimitReset     = "X-RateLimit-Reset"
-
-	// Marker is on every degraded answer, with the value Degraded, and on no other.
-	Marker   = "X-Signpost-RateLimit"
-	Degraded = "degraded"
-)
-
 // Concurrency is the name of the concurrency beside those of the windows.
 const Concurrency = "concurrency"
-
-// LongWait is how many seconds of Retry-After the common client libraries follow. Beyond it
-// they retry at once unless X-Should-Retry tells them not to.
-const LongWait = 60
 
 // AppendPolicy appends the value of RateLimit-Policy: each window's limit and length, and the
 // concurrency.

@@ -94,6 +94,9 @@ func (in *MintRequest) record(l link.Link, now time.Time) (link.Record, error) {
 	if strings.ContainsFunc(in.Label, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		fault("label: holds what is not printable text")
 	}
+	if link.Within(in.Label) {
+		fault("label: holds a link, which is a credential; everybody who lists links sees the label")
+	}
 	if origin != link.Owner && origin != link.Try {
 		fault("origin: neither %q nor %q", link.Owner, link.Try)
 	}

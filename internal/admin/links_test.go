@@ -88,6 +88,9 @@ func TestMintListsEveryFault(t *testing.T) {
 		{`{"label":"` + strings.Repeat("ä", 101) + `","bound":"5 per min","expires":"soon"}`, []string{"label: 202 bytes; at most 200", `"5"`, "expires:"}},
 		{`{"label":"a\tb"}`, []string{"label: holds what is not printable"}},
 		{`{"label":"\u001b[2J"}`, []string{"label: holds what is not printable"}},
+		{`{"label":"for sp_0123456789abcdefghijklmnopqrstuv"}`, []string{"label: holds a link"}},
+		{`{"bound":"sp_0123456789abcdefghijklmnopqrstuv"}`, []string{`"sp_..."`}},
+		{`{"sp_0123456789abcdefghijklmnopqrstuv":1}`, []string{`"sp_..."`}},
 		{`{"origin":"admin"}`, []string{`origin: neither "owner" nor "try"`}},
 		{`{"origin":"try","bound":"600/min"}`, []string{"origin: a try link"}},
 		{`{"origin":"try","expires":"12h"}`, []string{"origin: a try link"}},
@@ -103,6 +106,9 @@ func TestMintListsEveryFault(t *testing.T) {
 			if !strings.Contains(p.Detail, want) {
 				t.Errorf("%s: detail %q does not say %q", test.body, p.Detail, want)
 			}
+		}
+		if strings.Contains(p.Detail, "sp_0") {
+			t.Errorf("%s: a link is in the detail %q", test.body, p.Detail)
 		}
 	}
 }

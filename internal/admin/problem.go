@@ -65,9 +65,9 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	writeProblem(w, p)
 }
 
-// badRequest is a Problem that lists every fault.
+// badRequest is a Problem that lists every fault. Faults quote what was sent, which may be a link in the wrong place.
 func badRequest(faults ...error) *Problem {
-	return problem(http.StatusBadRequest, "bad_request", errors.Join(faults...).Error())
+	return problem(http.StatusBadRequest, "bad_request", link.Redact(errors.Join(faults...).Error()))
 }
 
 // decode reads the one JSON object that a body must be.

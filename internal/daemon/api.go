@@ -26,6 +26,9 @@ var openAPI []byte
 // maxQuestion is the longest body of a question to the API, in bytes.
 const maxQuestion = 16 << 10
 
+// whyAPI is why the API is strict about what it is asked.
+const whyAPI = "A question that is not understood is never answered with an admission."
+
 // api answers whether work may pass to whoever does the work elsewhere.
 type api struct {
 	limiter *signpost.Limiter
@@ -51,16 +54,16 @@ func newAPI(a *api, token Secret) http.Handler {
 		mux.Handle(route.method+" "+route.path, route.handler)
 		mux.HandleFunc(route.path, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Allow", route.method)
-			writeProblem(w, problem(http.StatusMethodNotAllowed, "method_not_allowed", "Use "+route.method+".", ""))
+			writeProblem(w, problem(http.StatusMethodNotAllowed, "method_not_allowed", "Use "+route.method+".", whyAPI))
 		})
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		writeProblem(w, problem(http.StatusNotFound, "no_such_path", "There is nothing here. See /openapi.json.", ""))
+		writeProblem(w, problem(http.StatusNotFound, "no_such_path", "There is nothing here. See /openapi.json.", whyAPI))
 	})
-	// A page that somebody reads on this machine must not spend quota here.
 	origin := http.NewCrossOriginProtection()
 	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		writeProblem(w, problem(http.StatusForbidden, "cross_origin", "This API does not answer pages of other origins.", ""))
+		writeProblem(w, problem(http.StatusForbidden, "cross_origin", "This API does not answer pages of other origins.",
+			"A page that somebody reads must not spend quota."))
 	}))
 	return origin.Handler(requireToken(token, "SIGNPOST_API_TOKEN", mux))
 }
@@ -197,7 +200,7 @@ func (a *api) resolve(ctx context.Context, text string) (link.Record, *render.Pr
 	record, err := a.links.Resolve(ctx, l.Hash())
 	switch {
 	case errors.Is(err, link.ErrUnknown):
-		p := problem(http.StatusNotFound, "unknown_link", "This link is not known here. It may have been revoked or have expired.", "")
+		p := problem(http.StatusNotFound, "unknown_link", "This link is not known here. It may have been revoked or have expired.", whyAPI)
 		return link.Record{}, &p
 	case err != nil:
 		p := terms.Unavailable()
@@ -215,7 +218,8 @@ func (a *api) renew(w http.ResponseWriter, r *http.Request) {
 	renewed, err := a.limiter.Renew(r.Context(), l)
 	switch {
 	case errors.Is(err, signpost.ErrLeaseGone):
-		writeProblem(w, problem(http.StatusGone, "lease_ended", "This lease has expired or was released. Take again.", ""))
+		writeProblem(w, problem(http.StatusGone, "lease_ended", "This lease has expired or was released. Take again.",
+			"A lease ends by itself unless it is renewed, so that who died holds none."))
 	case err != nil:
 		writeProblem(w, storeProblem(err))
 	default:
@@ -234,7 +238,8 @@ func (a *api) release(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *api) limits(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, publishedLimits(a.live(), a.live().config.Links))
+	c := &a.live().config
+	writeJSON(w, http.StatusOK, publishedLimits(c, c.Links))
 }
 
 func answerOf(d *signpost.Decision) answer {
@@ -312,11 +317,11 @@ func describeJSON(err error) string {
 	case errors.As(err, &typed):
 		return fmt.Sprintf("%s: want %s, not %s", typed.Field, typed.Type, typed.Value)
 	}
-	return redact(err.Error())
+	return link.Redact(err.Error())
 }
 
 func badRequest(detail string) *render.Problem {
-	p := problem(http.StatusBadRequest, "bad_request", detail, "")
+	p := problem(http.StatusBadRequest, "bad_request", detail, whyAPI)
 	return &p
 }
 
@@ -326,7 +331,7 @@ func storeProblem(err error) render.Problem {
 	case errors.Is(err, signpost.ErrUsage):
 		return *badRequest(err.Error())
 	case errors.Is(err, errors.ErrUnsupported):
-		return problem(http.StatusNotImplemented, "unsupported", "The store of this daemon cannot do that.", "")
+		return problem(http.StatusNotImplemented, "unsupported", "The store of this daemon cannot do that.", whyAPI)
 	}
 	return terms.Unavailable()
 }

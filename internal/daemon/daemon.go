@@ -86,7 +86,7 @@ func Run(ctx context.Context, o Options) error {
 
 // start opens everything and serves. What it opened before an error, close closes.
 func (d *daemon) start(ctx context.Context, c Config) (err error) {
-	if d.store, err = openStore(&c, d.telemetry); err != nil {
+	if d.store, err = openStore(&c, d.telemetry, d.log); err != nil {
 		return err
 	}
 	token, err := adminToken(&c)

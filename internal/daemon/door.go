@@ -52,7 +52,7 @@ func (s *settings) publish(w http.ResponseWriter, r *http.Request) {
 	default:
 		h.Set("Cache-Control", "private, max-age=60")
 	}
-	writeDocument(w, http.StatusOK, publishedLimits(s, caller.Bound))
+	writeDocument(w, http.StatusOK, publishedLimits(&s.config, caller.Bound))
 }
 
 func credentialProblem(err error) render.Problem {

@@ -11,12 +11,13 @@ import (
 	"github.com/signposthq/signpost/door/render"
 )
 
-// limitsDocument is what a caller is held to, in the form of Graceful Boundaries. It is made
-// from the settings that the door enforces, so the two cannot differ.
+// limitsDocument is what a caller is held to, in the form of Graceful Boundaries, with the shape bounds
+// beside it. It is made from the settings that the door enforces, so the two cannot differ.
 type limitsDocument struct {
 	Service     string                    `json:"service"`
 	Description string                    `json:"description"`
 	Limits      map[string]endpointLimits `json:"limits"`
+	Shape       publishedShape            `json:"shape"`
 }
 
 type endpointLimits struct {
@@ -25,55 +26,50 @@ type endpointLimits struct {
 	Limits   []limit `json:"limits"`
 }
 
-// limit is one bound. Which figures it has depends on its type.
+// limit is one bound.
 type limit struct {
-	Type          string  `json:"type"`
-	ID            string  `json:"limitId"`
-	Scope         string  `json:"scope,omitempty"`
-	MaxRequests   *uint32 `json:"maxRequests,omitempty"`
-	WindowSeconds int64   `json:"windowSeconds,omitempty"`
-	MaxInputBytes int64   `json:"maxInputBytes,omitempty"`
-	MaxCharacters int     `json:"maxCharacters,omitempty"`
-	MaxItems      int     `json:"maxItems,omitempty"`
-	Description   string  `json:"description"`
+	Type          string `json:"type"`
+	ID            string `json:"limitId"`
+	Scope         string `json:"scope"`
+	MaxRequests   uint32 `json:"maxRequests"`
+	WindowSeconds int64  `json:"windowSeconds"` // 0: at once, not in a window
+	MaxInputBytes int64  `json:"maxInputBytes,omitempty"`
+	Description   string `json:"description"`
+}
+
+// publishedShape is what one request may hold.
+type publishedShape struct {
+	BodyBytes          int64 `json:"bodyBytes"`
+	MarkdownCharacters int   `json:"markdownCharacters"`
+	RelationsPerNote   int   `json:"relationsPerNote"`
+	BlocksPerNote      int   `json:"blocksPerNote"`
 }
 
 // publishedLimits returns what a link that is held to bound is held to.
-func publishedLimits(s *settings, bound signpost.Bound) limitsDocument {
-	c := &s.config
+func publishedLimits(c *Config, bound signpost.Bound) limitsDocument {
 	all := windowLimits(bound, "key-rate", "key", "link")
-	all = append(all, limit{
-		Type: "input-size", ID: "body", Scope: "request", MaxInputBytes: c.Shape.MaxBody(),
-		Description: fmt.Sprintf("A body has at most %d bytes: %d for each character of the longest markdown.", c.Shape.MaxBody(), bytesPerChar),
-	})
+	for i := range all {
+		all[i].MaxInputBytes = c.Shape.MaxBody()
+	}
 	doc := limitsDocument{
 		Service:     "signpost",
-		Description: "What callers of this service are held to. Requests carry a link, as Authorization: Bearer LINK or in the path, as /s/LINK/...",
-		Limits: map[string]endpointLimits{
-			"all": {Endpoint: "/*", Method: "*", Limits: all},
-			"note": {Endpoint: "/*", Method: "*", Limits: []limit{
-				{Type: "input-shape", ID: "markdown", Scope: "request", MaxCharacters: c.Shape.Markdown,
-					Description: fmt.Sprintf("The markdown of a note has at most %d characters.", c.Shape.Markdown)},
-				{Type: "input-shape", ID: "relations", Scope: "request", MaxItems: c.Shape.Relations,
-					Description: fmt.Sprintf("A note has at most %d relations.", c.Shape.Relations)},
-				{Type: "input-shape", ID: "blocks", Scope: "request", MaxItems: c.Shape.Blocks,
-					Description: fmt.Sprintf("A note has at most %d blocks.", c.Shape.Blocks)},
-			}},
-		},
+		Description: "What callers of this service are held to. A request carries a link, as Authorization: Bearer LINK or in its path, as /s/LINK/...",
+		Limits:      map[string]endpointLimits{"all": {"/*", "*", all}},
+		Shape:       publishedShape{c.Shape.MaxBody(), c.Shape.Markdown, c.Shape.Relations, c.Shape.Blocks},
 	}
-	concurrent := uint32(bound.Concurrent())
+	concurrency := limit{
+		Type: "concurrency", ID: render.Concurrency, Scope: "key", MaxRequests: uint32(bound.Concurrent()),
+		Description: fmt.Sprintf("At most %d expensive requests at once per link.", bound.Concurrent()),
+	}
 	for _, pattern := range c.Expensive {
 		method, path, ok := strings.Cut(pattern, " ")
 		if !ok {
 			method, path = "*", pattern
 		}
-		doc.Limits["expensive "+pattern] = endpointLimits{Endpoint: strings.TrimSpace(path), Method: method, Limits: []limit{{
-			Type: "concurrency", ID: render.Concurrency, Scope: "key", MaxRequests: &concurrent,
-			Description: fmt.Sprintf("At most %d expensive requests of one link run at once.", concurrent),
-		}}}
+		doc.Limits["expensive "+pattern] = endpointLimits{strings.TrimSpace(path), method, []limit{concurrency}}
 	}
 	if c.Try {
-		doc.Limits["try"] = endpointLimits{Endpoint: tryPath, Method: "POST", Limits: windowLimits(c.Strangers, "ip-rate", "ip", "address")}
+		doc.Limits["try"] = endpointLimits{tryPath, "POST", windowLimits(c.Strangers, "ip-rate", "ip", "address")}
 	}
 	return doc
 }
@@ -82,7 +78,7 @@ func windowLimits(b signpost.Bound, kind, scope, caller string) []limit {
 	var limits []limit
 	for _, w := range b.Windows() {
 		limits = append(limits, limit{
-			Type: kind, ID: w.Name(), Scope: scope, MaxRequests: &w.Limit, WindowSeconds: signpost.Seconds(w.Len),
+			Type: kind, ID: w.Name(), Scope: scope, MaxRequests: w.Limit, WindowSeconds: signpost.Seconds(w.Len),
 			Description: fmt.Sprintf("At most %d requests in each %d seconds per %s.", w.Limit, signpost.Seconds(w.Len), caller),
 		})
 	}

@@ -5,6 +5,7 @@ package daemon_test
 
 import (
 	"encoding/json"
+	"maps"
 	"strings"
 	"testing"
 )
@@ -17,35 +18,36 @@ func TestPublishedLimits(t *testing.T) {
 	type entry struct {
 		Endpoint, Method string
 		Limits           []struct {
-			Type, LimitID, Description             string
-			MaxRequests, WindowSeconds             *int
-			MaxInputBytes, MaxCharacters, MaxItems int
+			Type, LimitID, Description                string
+			MaxRequests, WindowSeconds, MaxInputBytes *int
 		}
 	}
-	published := func(header ...string) (map[string]entry, response) {
+	type document struct {
+		Service string
+		Limits  map[string]entry
+		Shape   map[string]int
+	}
+	published := func(header ...string) (document, response) {
 		got := ask(t, "GET", d.Door+"/.well-known/limits", "", header...)
 		wantStatus(t, "limits", got, 200)
-		var doc struct {
-			Service string
-			Limits  map[string]entry
-		}
+		var doc document
 		if err := json.Unmarshal([]byte(got.body), &doc); err != nil || doc.Service == "" {
 			t.Fatalf("%v: %s", err, got.body)
 		}
-		return doc.Limits, got
+		return doc, got
 	}
 
-	limits, got := published()
+	doc, got := published()
+	limits := doc.Limits
 	if cc := got.header.Get("Cache-Control"); !strings.Contains(cc, "public") || got.header.Get("Vary") != "Authorization" {
 		t.Errorf("what everybody is told: Cache-Control %q, Vary %q", cc, got.header.Get("Vary"))
 	}
 	all := limits["all"].Limits
-	if *all[0].MaxRequests != 7 || *all[0].WindowSeconds != 60 || *all[1].MaxRequests != 90 || *all[1].WindowSeconds != 5400 || all[2].MaxInputBytes != 4000 {
+	if *all[0].MaxRequests != 7 || *all[0].WindowSeconds != 60 || *all[1].MaxRequests != 90 || *all[1].WindowSeconds != 5400 || *all[0].MaxInputBytes != 4000 {
 		t.Errorf("all: %+v; want 7 a minute, 90 in 90 minutes, and four bytes for each of 1000 characters", all)
 	}
-	note := limits["note"].Limits
-	if note[0].MaxCharacters != 1000 || note[1].MaxItems != 11 || note[2].MaxItems != 12 {
-		t.Errorf("note: %+v", note)
+	if want := map[string]int{"bodyBytes": 4000, "markdownCharacters": 1000, "relationsPerNote": 11, "blocksPerNote": 12}; !maps.Equal(doc.Shape, want) {
+		t.Errorf("shape: %v, want %v", doc.Shape, want)
 	}
 	if e := limits["expensive POST /recall"]; e.Method != "POST" || e.Endpoint != "/recall" || *e.Limits[0].MaxRequests != 3 || e.Limits[0].Type != "concurrency" {
 		t.Errorf("recall: %+v", e)
@@ -57,18 +59,26 @@ func TestPublishedLimits(t *testing.T) {
 		t.Errorf("try: %+v", e)
 	}
 
+	for name, e := range limits {
+		for _, l := range e.Limits {
+			if e.Endpoint == "" || e.Method == "" || l.Type == "" || l.LimitID == "" || l.Description == "" || l.MaxRequests == nil || l.WindowSeconds == nil {
+				t.Errorf("%s lacks a member that Graceful Boundaries requires: %+v", name, l)
+			}
+		}
+	}
+
 	own, got := published(bearer(member(t, minted.body, "link"))...)
 	if cc := got.header.Get("Cache-Control"); !strings.Contains(cc, "private") {
 		t.Errorf("what one link is told: Cache-Control %q", cc)
 	}
-	if l := own["all"].Limits[0]; *l.MaxRequests != 5 || *l.WindowSeconds != 86400 {
-		t.Errorf("a link with a bound of its own is told: %+v", own["all"])
+	if l := own.Limits["all"].Limits[0]; *l.MaxRequests != 5 || *l.WindowSeconds != 86400 {
+		t.Errorf("a link with a bound of its own is told: %+v", own.Limits["all"])
 	}
 	wantStatus(t, "an unknown link", ask(t, "GET", d.Door+"/s/sp_"+strings.Repeat("x", 32)+"/.well-known/limits", ""), 401)
 	if n := metric(t, d, `signpost_takes_total{class="cheap",door="http",outcome="admitted"}`); n != "0" {
 		t.Errorf("asking for the limits was charged %s", n)
 	}
-	if l, _ := published("Authorization", ""); l["all"].Limits == nil {
+	if l, _ := published("Authorization", ""); l.Limits["all"].Limits == nil {
 		t.Error("an empty Authorization is no credential")
 	}
 }

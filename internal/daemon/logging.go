@@ -6,25 +6,18 @@ package daemon
 import (
 	"io"
 	"log/slog"
-	"regexp"
+
+	"github.com/signposthq/signpost/link"
 )
-
-var linkText = regexp.MustCompile(`sp_[0-9A-Za-z]{32}`)
-
-// redact takes every link out of a text.
-func redact(s string) string { return linkText.ReplaceAllLiteralString(s, "sp_...") }
 
 // redactor is the last door of the log: whatever a panic or a library wrote, no link leaves.
 type redactor struct{ w io.Writer }
 
 func (r redactor) Write(p []byte) (int, error) {
-	if linkText.Match(p) {
-		if _, err := io.WriteString(r.w, redact(string(p))); err != nil {
-			return 0, err
-		}
-		return len(p), nil
+	if _, err := io.WriteString(r.w, link.Redact(string(p))); err != nil {
+		return 0, err
 	}
-	return r.w.Write(p)
+	return len(p), nil
 }
 
 // newLogger returns the JSON log of the daemon. It has a line for each transition and none for a

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/signposthq/signpost/door/httpdoor"
+	"github.com/signposthq/signpost/link"
 )
 
 // linkHeader tells the upstream the public ID of the link that a request came with.
@@ -87,7 +88,7 @@ func forward(c *Config, p *httputil.ProxyRequest) {
 	if !c.KeepAuthorization {
 		out.Del("Authorization")
 	}
-	if linkText.MatchString(out.Get("Referer")) {
+	if referer := out.Get("Referer"); link.Within(referer) || link.Within(unescape(referer)) {
 		out.Del("Referer")
 	}
 }
@@ -126,6 +127,8 @@ func relocate(location, prefix string, upstream *url.URL) string {
 	return u.String()
 }
 
+const whyUpstream = "Requests are passed on to another service, once each."
+
 // settleDown is how long an upstream that failed counts as failing, at least, so that one that
 // fails every other time is not logged every other time.
 const settleDown = 10 * time.Second
@@ -153,11 +156,11 @@ func (h *upstreamHealth) failed(w http.ResponseWriter, r *http.Request, err erro
 		return
 	}
 	if r.Context().Err() != nil { // the client has gone, or the daemon is cutting it off
-		writeProblem(w, problem(http.StatusBadGateway, "request_ended", "The request ended before the service answered.", ""))
+		writeProblem(w, problem(http.StatusBadGateway, "request_ended", "The request ended before the service answered.", whyUpstream))
 		return
 	}
 	kind, p := "other", problem(http.StatusBadGateway, "upstream_error", "The service behind this door does not answer. The request may have reached it.",
-		"Signpost passes requests on to another service and does not repeat them.")
+		whyUpstream)
 	if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
 		kind = "timeout"
 		p.Status, p.Title, p.Error = http.StatusGatewayTimeout, http.StatusText(http.StatusGatewayTimeout), "upstream_timeout"

@@ -3,6 +3,8 @@
 
 package daemon
 
+import "maps"
+
 // apply puts a configuration in force, for every request that comes after.
 func (d *daemon) apply(c Config) error {
 	s, err := newSettings(c, &d.parts)
@@ -18,25 +20,36 @@ func (d *daemon) apply(c Config) error {
 // reload reads the sources again. What can change at once does; what cannot is said and stays; a
 // configuration with any fault changes nothing. Counts, leases and links are not touched.
 func (d *daemon) reload() {
-	next, err := Load(d.Sources)
+	sources := d.Sources
+	next, err := Load(sources)
 	if err != nil {
 		d.reloadFailed(err)
 		return
 	}
 	running := &d.current.Load().config
 	var changed, waiting []string
+	stays := maps.Clone(sources.Flags)
+	if stays == nil {
+		stays = map[string]string{}
+	}
 	for i := range fields {
-		f := &fields[i]
-		switch {
-		case f.same(running, &next):
-		case f.live:
-			changed = append(changed, f.path)
-		default:
+		if f := &fields[i]; !f.live && !f.same(running, &next) {
 			waiting = append(waiting, f.path)
-			f.set(&next, f.get(running)) // its own text: it parses
+			stays[f.path] = f.get(running)[0]
 		}
 	}
-	next.AdminToken, next.APIToken = running.AdminToken, running.APIToken
+	if len(waiting) > 0 { // again, with what stays: defaults depend on it, and so do contradictions
+		sources.Flags = stays
+		if next, err = Load(sources); err != nil {
+			d.reloadFailed(err)
+			return
+		}
+	}
+	for i := range fields {
+		if f := &fields[i]; !f.same(running, &next) {
+			changed = append(changed, f.path)
+		}
+	}
 	if err := d.apply(next); err != nil {
 		d.reloadFailed(err)
 		return

@@ -4,11 +4,16 @@
 package daemon
 
 import (
+	"errors"
+	"log/slog"
+
+	"github.com/signposthq/signpost"
 	"github.com/signposthq/signpost/link"
+	"github.com/signposthq/signpost/store/disk"
 	"github.com/signposthq/signpost/store/memory"
 )
 
-// opened is a store, the registry of links that it keeps, and its health.
+// opened is a store that counts its leases, the registry of links that it keeps, and its health.
 type opened struct {
 	*leaseCounter
 	links   link.Registry
@@ -16,12 +21,30 @@ type opened struct {
 }
 
 // openStore opens the store that a configuration names.
-func openStore(c *Config, t *telemetry) (opened, error) {
-	o := opened{
-		leaseCounter: newLeaseCounter(memory.New(memory.Options{OnClear: t.clears.WithLabelValues(ofLinks).Inc})),
-		links:        memory.NewLinks(),
-		trouble:      func() error { return nil },
+func openStore(c *Config, t *telemetry, log *slog.Logger) (opened, error) {
+	if c.Store == StoreMemory {
+		s := memory.New(memory.Options{OnClear: t.clears.WithLabelValues(ofLinks).Inc})
+		return newOpened(t, s, memory.NewLinks(), func() error { return nil }), nil
 	}
-	t.countLeases(o.count)
-	return o, nil
+	sync := disk.SyncAlways
+	if c.Sync == "off" {
+		sync = disk.SyncOff
+	}
+	s, err := disk.Open(c.Data, disk.Options{Sync: sync, Logger: log})
+	if err != nil {
+		return opened{}, err
+	}
+	t.watchDisk(s.Stats)
+	return newOpened(t, s, s.Links(), func() error {
+		if stats := s.Stats(); stats.Degraded {
+			return errors.New(stats.Cause)
+		}
+		return nil
+	}), nil
+}
+
+func newOpened(t *telemetry, s signpost.Store, links link.Registry, trouble func() error) opened {
+	o := opened{newLeaseCounter(s), links, trouble}
+	t.watchStore(o.count, func() bool { return trouble() != nil })
+	return o
 }

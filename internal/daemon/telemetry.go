@@ -15,6 +15,7 @@ import (
 
 	"github.com/signposthq/signpost"
 	"github.com/signposthq/signpost/door/httpdoor"
+	"github.com/signposthq/signpost/store/disk"
 )
 
 // The values of the labels. Every series is there from the start, and no label holds anything
@@ -46,7 +47,6 @@ type telemetry struct {
 	takes          *prometheus.CounterVec
 	duration       *prometheus.HistogramVec
 	storeErrors    *prometheus.CounterVec
-	degraded       prometheus.Gauge
 	clears         *prometheus.CounterVec
 	reloads        *prometheus.CounterVec
 	reloadedAt     prometheus.Gauge
@@ -70,10 +70,6 @@ func newTelemetry(b Build) *telemetry {
 			Name: "signpost_store_errors_total",
 			Help: "Takes and peeks that the store answered with an error.",
 		}, []string{"kind"}),
-		degraded: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "signpost_degraded",
-			Help: "1 while local rules decide because counts cannot be made durable or the store does not answer.",
-		}),
 		clears: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "signpost_fallback_clears_total",
 			Help: "How often a bounded memory of counts was full and forgot them all: that of links, or that of addresses.",
@@ -103,7 +99,7 @@ func newTelemetry(b Build) *telemetry {
 		},
 	})
 	build.Set(1)
-	t.registry.MustRegister(t.takes, t.duration, t.storeErrors, t.degraded, t.clears, t.reloads, t.reloadedAt, t.turnedAway, t.upstreamErrors, build,
+	t.registry.MustRegister(t.takes, t.duration, t.storeErrors, t.clears, t.reloads, t.reloadedAt, t.turnedAway, t.upstreamErrors, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, door := range doors {
 		t.duration.WithLabelValues(door)
@@ -131,12 +127,33 @@ func newTelemetry(b Build) *telemetry {
 	return t
 }
 
-// countLeases adds the number of leases that are out.
-func (t *telemetry) countLeases(count func() int) {
-	t.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "signpost_leases_in_flight",
-		Help: "Leases that this process granted and that have neither ended nor been given back.",
-	}, func() float64 { return float64(count()) }))
+// watchStore adds what only an open store knows.
+func (t *telemetry) watchStore(leases func() int, degraded func() bool) {
+	t.gauge("signpost_leases_in_flight", "Leases that this process granted and that have neither ended nor been given back.",
+		func() float64 { return float64(leases()) })
+	t.gauge("signpost_degraded", "1 while local rules decide, because counts cannot be made durable or the store does not answer.",
+		func() float64 {
+			if degraded() {
+				return 1
+			}
+			return 0
+		})
+}
+
+// watchDisk adds the figures of the disk store.
+func (t *telemetry) watchDisk(stats func() disk.Stats) {
+	t.gauge("signpost_disk_keys", "Keys that the disk store holds in memory.", func() float64 { return float64(stats().Keys) })
+	t.gauge("signpost_disk_queue", "Changes that are not written yet.", func() float64 { return float64(stats().Queue) })
+	t.counter("signpost_disk_flushes_total", "Batches made durable.", func() float64 { return float64(stats().Flushes) })
+	t.counter("signpost_disk_failures_total", "Reads and writes that failed or took too long.", func() float64 { return float64(stats().Failures) })
+}
+
+func (t *telemetry) gauge(name, help string, read func() float64) {
+	t.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read))
+}
+
+func (t *telemetry) counter(name, help string, read func() float64) {
+	t.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, read))
 }
 
 // handler serves the metrics.

@@ -81,6 +81,7 @@ func requireToken(token Secret, variable string, next http.Handler) http.Handler
 		}
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		writeProblem(w, problem(http.StatusUnauthorized, "unauthorized",
-			"Send the token of this API as: Authorization: Bearer TOKEN. It is the value of "+variable+".", ""))
+			"Send the token of this API as: Authorization: Bearer TOKEN. It is the value of "+variable+".",
+			"What is behind this API is for those who run it."))
 	})
 }

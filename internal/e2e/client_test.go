@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Signpost Authors
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build unix
+//go:build linux
 
 package e2e_test
 
@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/signposthq/signpost/internal/admin"
+	"github.com/signposthq/signpost/link"
 )
 
 // answer is a response whose body has been read.
@@ -89,11 +90,7 @@ func bearer(link string) []string { return []string{"Authorization", "Bearer " +
 // manage asks the admin API.
 func (d *daemon) manage(t testing.TB, method, path string, in, out any) {
 	t.Helper()
-	c, err := admin.NewClient(d.Admin, adminToken, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := c.Do(t.Context(), method, path, in)
+	text, err := d.admin.Do(t.Context(), method, path, in)
 	if err != nil {
 		t.Fatalf("%s %s: %v", method, path, err)
 	}
@@ -108,6 +105,24 @@ func (d *daemon) mint(t testing.TB, bound string) admin.MintedLink {
 	var l admin.MintedLink
 	d.manage(t, "POST", "/v1/links", admin.MintRequest{Bound: bound}, &l)
 	return l
+}
+
+// inspect returns the counts of a link by its ID.
+func (d *daemon) inspect(t testing.TB, id string) admin.Key {
+	t.Helper()
+	var k admin.Key
+	d.manage(t, "GET", "/v1/keys/"+id, nil, &k)
+	return k
+}
+
+// linkID returns the public ID of a link.
+func linkID(t testing.TB, credential string) string {
+	t.Helper()
+	l, err := link.Parse(credential)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l.Hash().ID()
 }
 
 // take is the body of a take's answer.

@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: 2026 The Signpost Authors
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build unix
+//go:build linux
 
 package e2e_test
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -38,6 +39,11 @@ func runTests(m *testing.M) int {
 	}
 	if out, err := exec.Command("go", append(args, "github.com/signposthq/signpost/cmd/signpost")...).CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build signpost: %v\n%s", err, out)
+		return 1
+	}
+	// The tests wait more than they compute.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		fmt.Fprintln(os.Stderr, "set -parallel:", err)
 		return 1
 	}
 	return m.Run()

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Signpost Authors
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build unix
+//go:build linux
 
 package e2e_test
 
@@ -9,13 +9,17 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/signposthq/signpost/internal/admin"
 )
 
 // patience is how long anything may take that should happen at once.
@@ -73,6 +77,25 @@ func (p *process) signal(t testing.TB, s syscall.Signal) {
 	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		t.Fatalf("send %v to %s: %v", s, p.cmd.Path, err)
 	}
+}
+
+// freeze stops the process, and returns when all of it has.
+func (p *process) freeze(t testing.TB) {
+	t.Helper()
+	p.signal(t, syscall.SIGSTOP)
+	eventually(t, p.cmd.Path+" is stopped", func() bool {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, thread := range threads {
+			stat, err := os.ReadFile(thread)
+			if err == nil && !strings.Contains(string(stat), ") T ") { // else it has ended meanwhile
+				return false
+			}
+		}
+		return len(threads) > 0
+	})
 }
 
 // kill ends the process as a power cut would, and returns when it is gone.
@@ -142,6 +165,7 @@ type daemon struct {
 	*process
 	Door, API, Admin string // URLs
 	Link             string // of the first start, or ""
+	admin            *admin.Client
 }
 
 // signpost is the command of the binary with settings, NAME=value without the prefix SIGNPOST_. It keeps its counts
@@ -150,6 +174,7 @@ func signpost(t testing.TB, settings []string, args ...string) *exec.Cmd {
 	cmd := exec.Command(binary, args...)
 	cmd.Dir = t.TempDir()
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "SIGNPOST_STORE=memory", "SIGNPOST_ADMIN_TOKEN=" + adminToken,
+		"GORACE=atexit_sleep_ms=0",
 		"SIGNPOST_DOOR=127.0.0.1:0", "SIGNPOST_API=127.0.0.1:0", "SIGNPOST_ADMIN=127.0.0.1:0"}
 	for _, s := range settings {
 		cmd.Env = append(cmd.Env, "SIGNPOST_"+s)
@@ -164,6 +189,10 @@ func serve(t testing.TB, settings ...string) *daemon {
 	line := d.firstLine(t)
 	if err := json.Unmarshal([]byte(line), d); err != nil {
 		t.Fatalf("greeting %q: %v", line, err)
+	}
+	var err error
+	if d.admin, err = admin.NewClient(d.Admin, adminToken, false); err != nil {
+		t.Fatal(err)
 	}
 	return d
 }

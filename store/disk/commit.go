@@ -22,6 +22,7 @@ type commits struct {
 	deadline time.Time // of the flying batch
 	epoch    uint64    // of the committer: one that finds another number here has been replaced
 	why      string
+	sealErr  error // of the end of the log; read once the committer has ended
 
 	recent   [4]atomic.Pointer[batch] // the last batches, by number
 	durable  atomic.Uint64            // the last batch that is durable
@@ -179,13 +180,21 @@ type committer struct {
 	value   []byte
 }
 
-// start begins to write to j.
-func (s *Store) start(j *journal) {
+// start begins to write to j, or, if there is none because of err, to heal.
+func (s *Store) start(j *journal, err error) {
 	s.watch = time.AfterFunc(time.Hour, s.overdue)
 	s.watch.Stop()
 	c := &committer{Store: s, journal: j}
+	var lost *batch
+	if err != nil {
+		c.mu.Lock()
+		lost = c.takeOffLocked()
+		c.degradeLocked()
+		c.mu.Unlock()
+		c.nowDegraded(err)
+	}
 	s.checkLogs()
-	s.work.Go(func() { c.run(nil) })
+	s.work.Go(func() { c.run(lost) })
 	s.work.Go(s.mergeAll)
 }
 
@@ -198,8 +207,9 @@ func (c *committer) run(lost *batch) {
 		}
 		b := c.next()
 		if b == nil {
-			if err := c.journal.close(); err != nil {
+			if err := c.journal.seal(); err != nil {
 				c.failed("close", err)
+				c.sealErr = err
 			}
 			return
 		}

@@ -229,14 +229,11 @@ func (d *directory) fillSpares() {
 	})
 }
 
-// fillFirst makes the first spare before there is a log, so that a store which can write at all begins with one.
-func (d *directory) fillFirst() error {
-	name, err := d.makeSpare(d.logSize)
-	if err != nil {
-		return err
+// fillFirst makes the first spare, so that the first log is one that is written over. It is only faster for it.
+func (d *directory) fillFirst() {
+	if name, err := d.makeSpare(d.logSize); err == nil {
+		d.spares = append(d.spares, name)
 	}
-	d.spares = append(d.spares, name)
-	return nil
 }
 
 // dropSpares gives their room back.

@@ -131,7 +131,8 @@ type entry struct {
 const defaultLogSize = 2 << 20
 
 // Open opens the store in a directory, which is made if it is not there. It reads the index of the table
-// and the logs since, not the keys: those are read when they are first used.
+// and the logs since, not the keys: those are read when they are first used. On a disk that is full the store is
+// degraded from the beginning.
 func Open(dir string, o Options) (*Store, error) {
 	s, err := open(dir, o)
 	if err != nil {
@@ -193,14 +194,12 @@ func open(dir string, o Options) (_ *Store, err error) {
 	if s.links, err = newLinks(s); err != nil {
 		return nil, err
 	}
-	if err := s.dir.fillFirst(); err != nil {
-		return nil, err
-	}
+	s.dir.fillFirst()
 	j, err := openJournal(s.dir, &s.frames, s.syncs)
-	if err != nil {
+	if err != nil && !isFull(err) {
 		return nil, err
 	}
-	s.start(j)
+	s.start(j, err)
 	return s, nil
 }
 
@@ -235,8 +234,12 @@ func (s *Store) replay(number, last uint64) (uint64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("open log: %w", err)
 	}
-	defer f.Close()
-	return replay(f, name, last, s.restore)
+	last, end, err := replay(f, name, last, s.restore)
+	f.Close()
+	if err == nil {
+		s.dir.files.truncate(name, end) // it is not written to any more; on an error it only takes up room
+	}
+	return last, err
 }
 
 // restore puts a record of a log into memory. It is as a batch that is durable and in no table.
@@ -283,6 +286,8 @@ func (s *Store) stop() error {
 		err = fmt.Errorf("close store in %s: %w: the disk does not answer", s.dir.path, signpost.ErrNotDurable)
 	} else if n := s.queue(); n > 0 {
 		err = fmt.Errorf("close store in %s: %w: %d keys, because %s", s.dir.path, signpost.ErrNotDurable, n, s.cause())
+	} else if s.sealErr != nil {
+		err = fmt.Errorf("close store in %s: %w", s.dir.path, s.sealErr)
 	}
 	// Nothing that still hangs can do harm to who opens the directory next: it writes to a log that is
 	// read before the next one's, and that is never used again.

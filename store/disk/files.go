@@ -15,6 +15,7 @@ type files interface {
 	create(name string) (file, error)
 	// open opens a file for reading and, unless it is only read, writing.
 	open(name string, write bool) (file, error)
+	truncate(name string, size int64) error
 	rename(from, to string) error
 	remove(name string) error
 	list(dir string) ([]string, error)
@@ -54,6 +55,8 @@ func openOS(name string, flag int) (file, error) {
 	}
 	return osFile{f}, nil
 }
+
+func (osFiles) truncate(name string, size int64) error { return os.Truncate(name, size) }
 
 func (osFiles) rename(from, to string) error { return os.Rename(from, to) }
 func (osFiles) remove(name string) error     { return os.Remove(name) }

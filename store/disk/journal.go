@@ -17,6 +17,8 @@ import (
 //	16  8  the last frame that was durable when this one was written
 //	24     the records, then zeros up to a multiple of 8
 //
+// The last frame of a log that was closed in good order has no records.
+//
 // Files are written over, so behind the last frame there may be old ones. Their numbers are lower.
 const (
 	frameHeader = 24
@@ -112,6 +114,15 @@ func (j *journal) rotate() error {
 	return nil
 }
 
+// seal ends the log for good with a frame of no records. It says that the frame before it was durable.
+func (j *journal) seal() error {
+	j.begin()
+	if err := j.write(); err != nil {
+		return err
+	}
+	return j.close()
+}
+
 // close ends the file in good order.
 func (j *journal) close() error {
 	if !j.sync {
@@ -131,41 +142,41 @@ func (j *journal) close() error {
 func (j *journal) abandon() { j.file.Close() }
 
 // replay reads the log file name, applies its records in order, and returns the last frame of it, or last if there
-// is none. A frame that was being written when the process ended is where the log ends. If one is
+// is none, and where in the file that ends. A frame that was being written when the process ended is where the log ends. If one is
 // unreadable that must have been durable, the error is ErrCorrupt.
-func replay(f file, name string, last uint64, apply func(key, []byte) error) (uint64, error) {
+func replay(f file, name string, last uint64, apply func(key, []byte) error) (_ uint64, end int64, _ error) {
 	h, err := readHeader(f, name, logFile)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	if h.sequence > last {
-		return 0, fmt.Errorf("%w: frames %d to %d are missing before %s: the log before it is damaged", ErrCorrupt, last+1, h.sequence, name)
+		return 0, 0, fmt.Errorf("%w: frames %d to %d are missing before %s: the log before it is damaged", ErrCorrupt, last+1, h.sequence, name)
 	}
 	size, err := f.size()
 	if err != nil {
-		return 0, fmt.Errorf("read %s: %w", name, err)
+		return 0, 0, fmt.Errorf("read %s: %w", name, err)
 	}
 	b := make([]byte, max(0, size-headerLen))
 	if _, err := f.ReadAt(b, headerLen); err != nil {
-		return 0, fmt.Errorf("read %s: %w", name, err)
+		return 0, 0, fmt.Errorf("read %s: %w", name, err)
 	}
 	first := true
 	for at := 0; ; {
 		fr, ok := parseFrame(b[min(at, len(b)):], last)
 		if !ok || !first && fr.number != last+1 {
 			if lost := durableAfter(b[min(at, len(b)):], last); lost > last {
-				return 0, fmt.Errorf("%w: %s is damaged at byte %d: frames %d to %d were durable and cannot be read",
+				return 0, 0, fmt.Errorf("%w: %s is damaged at byte %d: frames %d to %d were durable and cannot be read",
 					ErrCorrupt, name, headerLen+at, last+1, lost)
 			}
-			return last, nil
+			return last, int64(headerLen + at), nil
 		}
 		for rest := fr.records; len(rest) > 0; {
 			n, value, r, ok := cutRecord(rest)
 			if !ok {
-				return 0, fmt.Errorf("%w: %s has a malformed record in frame %d", ErrCorrupt, name, fr.number)
+				return 0, 0, fmt.Errorf("%w: %s has a malformed record in frame %d", ErrCorrupt, name, fr.number)
 			}
 			if err := apply(n, value); err != nil {
-				return 0, fmt.Errorf("%w: %s, frame %d: %w", ErrCorrupt, name, fr.number, err)
+				return 0, 0, fmt.Errorf("%w: %s, frame %d: %w", ErrCorrupt, name, fr.number, err)
 			}
 			rest = r
 		}
@@ -187,7 +198,7 @@ func parseFrame(b []byte, last uint64) (frame, bool) {
 	}
 	size := int(binary.LittleEndian.Uint32(b))
 	number := binary.LittleEndian.Uint64(b[8:])
-	if number <= last || size <= 0 || size > len(b)-frameHeader ||
+	if number <= last || size < 0 || size > len(b)-frameHeader ||
 		checksum(b[8:frameHeader+size]) != binary.LittleEndian.Uint32(b[4:]) {
 		return frame{}, false
 	}

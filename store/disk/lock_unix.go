@@ -37,3 +37,6 @@ func (osFiles) syncDir(dir string) error {
 	defer d.Close()
 	return d.Sync()
 }
+
+// isFull reports that an error means that there is no room on the disk.
+func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }

@@ -11,8 +11,11 @@ import (
 	"syscall"
 )
 
-// errorSharingViolation is what Windows says of a file that somebody has open.
-const errorSharingViolation = syscall.Errno(32)
+// What Windows says of a file that somebody has open, and of a disk without room.
+const (
+	errorSharingViolation = syscall.Errno(32)
+	errorDiskFull         = syscall.Errno(112)
+)
 
 // lockFile takes the lock that keeps a second store away from a directory: a file that is shared with
 // nobody while it is open. It ends with the process, however that ends. It never waits.
@@ -34,3 +37,6 @@ func lockFile(name string) (*os.File, error) {
 
 // syncDir has nothing to do: Windows has no such call, and NTFS journals its directories.
 func (osFiles) syncDir(string) error { return nil }
+
+// isFull reports that an error means that there is no room on the disk.
+func isFull(err error) bool { return errors.Is(err, errorDiskFull) }

@@ -112,17 +112,17 @@ func (s *Store) mergeAll() {
 
 // mergeUntilDone merges as often as it takes. It returns false if the store is closed before that succeeds.
 func (s *Store) mergeUntilDone(c cut) bool {
-	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
+	for wait := firstTry; ; wait = min(2*wait, time.Minute) {
 		err := s.merge(c)
 		if err == nil {
-			if wait > time.Second {
+			if wait > firstTry {
 				s.log.Info("the logs of the store are merged again")
 			}
 			return true
 		}
 		s.failed("merge", err)
 		s.dir.dropSpares() // if it is room that is missing
-		if wait == time.Second {
+		if wait == firstTry {
 			s.log.Error("the logs of the store cannot be merged, and take up more and more of the disk", "cause", err)
 		}
 		select {

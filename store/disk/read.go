@@ -30,7 +30,8 @@ type load struct {
 // takes no longer than the commit timeout and the caller's deadline allow; then the entry has its load still.
 // fetch needs the shard's lock, and gives it up while it waits.
 func (s *Store) fetch(ctx context.Context, sh *shard, i id) *entry {
-	for waited := false; ; waited = true {
+	var end time.Time
+	for gaveUp := false; ; {
 		e := sh.keys[i]
 		if e == nil {
 			e = s.insert(sh, i)
@@ -40,37 +41,39 @@ func (s *Store) fetch(ctx context.Context, sh *shard, i id) *entry {
 			e.load = &load{}
 		}
 		l := e.load
-		if l == nil || waited {
+		if l == nil {
 			return e
 		}
 		if !l.running && !time.Now().Before(l.after) && !s.closed.Load() {
 			l.running, l.done = true, make(chan struct{})
 			s.work.Go(func() { s.read(sh, e, l) })
 		}
-		if !l.running || s.slowReads.Load() {
+		if gaveUp || !l.running || s.slowReads.Load() {
 			return e
 		}
 		done := l.done
 		sh.mu.Unlock()
-		if !s.wait(ctx, done) {
-			s.slowReads.Store(true)
+		if end.IsZero() {
+			end = time.Now().Add(s.timeout)
 		}
-		sh.mu.Lock()
+		gaveUp = !s.wait(ctx, done, end)
+		sh.mu.Lock() // by now the key may have been read, and dropped again
 	}
 }
 
-// wait waits for a read, and reports false if that takes longer than the disk is given.
-func (s *Store) wait(ctx context.Context, done chan struct{}) bool {
-	t := time.NewTimer(s.timeout)
+// wait waits for a read, and reports false if it has not ended when it is given up.
+func (s *Store) wait(ctx context.Context, done chan struct{}, end time.Time) bool {
+	t := time.NewTimer(time.Until(end))
 	defer t.Stop()
 	select {
 	case <-done:
+		return true
+	case <-t.C:
+		s.slowReads.Store(true)
 	case <-ctx.Done():
 	case <-s.closing:
-	case <-t.C:
-		return false
 	}
-	return true
+	return false
 }
 
 // read reads what is stored of a key, and puts it together with what was charged meanwhile.

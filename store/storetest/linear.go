@@ -27,13 +27,16 @@ func testLinearizable(t *testing.T, o Options) {
 
 	var (
 		wg      sync.WaitGroup
+		start   = make(chan struct{})
 		mu      sync.Mutex
 		history []porcupine.Operation
 	)
 	begin := time.Now()
 	for client, s := range stores {
 		wg.Go(func() {
-			var held []signpost.Lease
+			var held []signpost.LeaseID
+			granted := leases{}
+			<-start
 			for i := range each {
 				key := signpost.KeyOf(prefix, string(rune('a'+(i+client)%keys)))
 				op := operation{q: signpost.Request{
@@ -53,18 +56,18 @@ func testLinearizable(t *testing.T, o Options) {
 					if len(held) == 0 {
 						continue
 					}
-					op.kind, op.lease, held = opRelease, held[0], held[1:]
-					op.q.Key = op.lease.Key
+					op.kind, op.q.LeaseID, held = opRelease, held[0], held[1:]
+					op.q.Key = granted.of(&op.q).Key
 				}
 				call := time.Since(begin)
-				answer, err := op.store(t, s)
+				answer, err := op.store(t, s, granted)
 				back := time.Since(begin)
 				if err != nil {
 					t.Errorf("client %d: %v: %v", client, op, err)
 					return
 				}
-				if op.kind == opTake && op.q.Expensive {
-					held = append(held, signpost.Lease{Key: key, ID: op.q.LeaseID})
+				if _, ok := granted[op.q.LeaseID]; ok && op.kind == opTake {
+					held = append(held, op.q.LeaseID)
 				}
 				mu.Lock()
 				history = append(history, porcupine.Operation{ClientId: client, Input: op, Call: int64(call), Output: answer, Return: int64(back)})
@@ -72,6 +75,7 @@ func testLinearizable(t *testing.T, o Options) {
 			}
 		})
 	}
+	close(start)
 	wg.Wait()
 	if t.Failed() {
 		return

@@ -29,21 +29,23 @@ func Same(t *testing.T, open map[string]func(testing.TB) signpost.Store) {
 		closeAtEnd(t, stores[name])
 	}
 	names := slices.Sorted(maps.Keys(stores))
+	kinds := shared(t, stores)
 	rapid.Check(t, func(rt *rapid.T) {
 		// One key a stream: a store may drop a key that has ended when it is given another one.
 		key := signpost.KeyOf(unused(), "link")
 		m, now := newModel(), t0.Add(time.Duration(rapid.IntRange(0, 7_200_000).Draw(rt, "begin"))*time.Millisecond)
-		var granted []signpost.Lease
+		var granted []signpost.LeaseID
+		held := map[string]leases{}
+		for _, name := range names {
+			held[name] = leases{}
+		}
 		for range rapid.IntRange(1, 40).Draw(rt, "length") {
 			now = moved.Draw(rt, "clock")(now)
-			o := drawOperation(rt, key, now, granted)
+			o := drawOperation(rt, kinds, key, now, granted)
 			want := o.model(m)
 			rt.Logf("%v\n%s", o, want)
 			for _, name := range names {
-				got, err := o.store(t, stores[name])
-				if errors.Is(err, errors.ErrUnsupported) {
-					continue
-				}
+				got, err := o.store(t, stores[name], held[name])
 				if err != nil {
 					rt.Fatalf("%s: %v: %v", name, o, err)
 				}
@@ -52,10 +54,32 @@ func Same(t *testing.T, open map[string]func(testing.TB) signpost.Store) {
 				}
 			}
 			if o.kind == opTake && o.q.Expensive {
-				granted = append(granted, signpost.Lease{Key: key, ID: o.q.LeaseID})
+				granted = append(granted, o.q.LeaseID)
 			}
 		}
 	})
+}
+
+// shared returns the kinds of operations that all stores can do, the frequent ones several times.
+func shared(t *testing.T, stores map[string]signpost.Store) []opKind {
+	t.Helper()
+	kinds := []opKind{opTake, opTake, opTake, opTake, opTake, opTake, opTake, opTake, opTake, opPeek, opPeek, opRelease, opRelease}
+	for _, kind := range []opKind{opRenew, opReset, opSettle, opInspect} {
+		all := true
+		for name, s := range stores {
+			o := operation{kind: kind, q: signpost.Request{Key: signpost.KeyOf(unused(), "link"), At: t0}}
+			_, err := o.store(t, s, nil)
+			if errors.Is(err, errors.ErrUnsupported) {
+				all = false
+			} else if err != nil {
+				t.Fatalf("%s: %v: %v", name, o, err)
+			}
+		}
+		if all {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds
 }
 
 func testModel(t *testing.T, o Options) {
@@ -77,9 +101,18 @@ const (
 // operation is one call, and everything that goes into it.
 type operation struct {
 	kind   opKind
-	q      signpost.Request // its key and instant are those of the call
-	lease  signpost.Lease
+	q      signpost.Request // its key, lease and instant are those of the call
 	counts []signpost.Count
+}
+
+// leases are what a store granted, as it said it: a wrapper leaves marks of its own in them.
+type leases map[signpost.LeaseID]signpost.Lease
+
+func (l leases) of(q *signpost.Request) signpost.Lease {
+	if granted, ok := l[q.LeaseID]; ok {
+		return granted
+	}
+	return signpost.Lease{Key: q.Key, ID: q.LeaseID}
 }
 
 func (o operation) String() string {
@@ -87,7 +120,7 @@ func (o operation) String() string {
 	case opTake, opPeek:
 		return fmt.Sprintf("%s at %d, bound %v, cost %d, expensive=%v", o.kind, o.q.At, o.q.Bound, o.q.Cost, o.q.Expensive)
 	case opRelease, opRenew:
-		return fmt.Sprintf("%s at %d, lease %x", o.kind, o.q.At, o.lease.ID)
+		return fmt.Sprintf("%s at %d, lease %x", o.kind, o.q.At, o.q.LeaseID)
 	default:
 		return fmt.Sprintf("%s at %d, counts %v", o.kind, o.q.At, o.counts)
 	}
@@ -105,10 +138,10 @@ func (o operation) model(m *model) string {
 	case opPeek:
 		return m.peek(&o.q).String()
 	case opRelease:
-		m.release(o.lease.ID)
+		m.release(o.q.LeaseID)
 		return ""
 	case opRenew:
-		expires, ok := m.renew(o.lease.ID, o.q.At)
+		expires, ok := m.renew(o.q.LeaseID, o.q.At)
 		return renewalText(expires, ok)
 	case opReset:
 		m.reset()
@@ -121,26 +154,30 @@ func (o operation) model(m *model) string {
 	}
 }
 
-// store does the operation on a store, and writes down the answer in the same way.
-func (o operation) store(t testing.TB, s signpost.Store) (string, error) {
+// store does the operation on a store, and writes down the answer in the same way. A lease that is granted is
+// kept for its release.
+func (o operation) store(t testing.TB, s signpost.Store, l leases) (string, error) {
 	ctx := t.Context()
 	switch o.kind {
 	case opTake:
 		d, _, err := s.Take(ctx, o.q)
+		if !d.Lease.IsZero() {
+			l[d.Lease.ID] = d.Lease
+		}
 		return verdictOf(&d).String(), err
 	case opPeek:
 		d, _, err := s.Peek(ctx, o.q)
 		return verdictOf(&d).String(), err
 	case opRelease:
-		release(t, s, o.lease)
+		release(t, s, l.of(&o.q))
 		return "", nil
 	case opRenew:
 		if r, ok := s.(signpost.Renewer); ok {
-			l, err := r.Renew(ctx, o.lease, o.q.At)
+			renewed, err := r.Renew(ctx, l.of(&o.q), o.q.At)
 			if errors.Is(err, signpost.ErrLeaseGone) {
 				return renewalText(0, false), nil
 			}
-			return renewalText(l.Expires, true), err
+			return renewalText(renewed.Expires, true), err
 		}
 	case opReset:
 		if r, ok := s.(signpost.Resetter); ok {
@@ -219,22 +256,16 @@ var bounds = rapid.Custom(func(t *rapid.T) signpost.Bound {
 	return b
 })
 
-func drawOperation(t *rapid.T, key signpost.Key, now signpost.Instant, granted []signpost.Lease) operation {
-	kinds := []opKind{
-		opTake, opTake, opTake, opTake, opTake, opTake, opTake, opTake, opTake,
-		opPeek, opPeek, opRelease, opRelease, opRenew, opReset, opSettle, opInspect,
-	}
-	o := operation{kind: rapid.SampledFrom(kinds).Draw(t, "op"), q: signpost.Request{Key: key, At: now}}
+func drawOperation(t *rapid.T, kinds []opKind, key signpost.Key, now signpost.Instant, granted []signpost.LeaseID) operation {
+	o := operation{kind: rapid.SampledFrom(kinds).Draw(t, "op"), q: signpost.Request{Key: key, At: now, LeaseID: signpost.NewLeaseID()}}
 	switch o.kind {
 	case opTake, opPeek:
 		o.q.Bound = bounds.Draw(t, "bound")
 		o.q.Cost = rapid.SampledFrom([]uint32{0, 0, 1, 1, 2, 5, 1<<32 - 1}).Draw(t, "cost")
 		o.q.Expensive = rapid.Bool().Draw(t, "expensive")
-		o.q.LeaseID = signpost.NewLeaseID()
 	case opRelease, opRenew:
-		o.lease = signpost.Lease{Key: key, ID: signpost.NewLeaseID()}
 		if len(granted) > 0 {
-			o.lease = rapid.SampledFrom(granted).Draw(t, "lease")
+			o.q.LeaseID = rapid.SampledFrom(granted).Draw(t, "lease")
 		}
 	case opSettle:
 		length := rapid.SampledFrom(lengths).Draw(t, "length")

@@ -1,0 +1,217 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signposthq/signpost"
+	"github.com/signposthq/signpost/door/httpdoor"
+	"github.com/signposthq/signpost/link"
+	"github.com/signposthq/signpost/store/memory"
+)
+
+func TestLinkInThePath(t *testing.T) {
+	l := link.Mint().Reveal()
+	for _, c := range []struct {
+		uri, want string // LINK stands for the link
+		err       error
+	}{
+		{"/s/LINK/notes/1?q=a%20b", "/notes/1?q=a%20b", nil},
+		{"/s/LINK", "/", nil},
+		{"/s/LINK/", "/", nil},
+		{"/s/LINK//x", "//x", nil},
+		{"//s/LINK/x", "/x", nil},
+		{"/%73/LINK/a%2Fb", "/a%2Fb", nil},
+		{"/s/%73p_" + l[3:] + "/x", "/x", nil},
+		{"/s/LINK/s/x", "/s/x", nil},
+		{"/s/LINK/..", "/..", nil},
+		{"/s/sp_short/x", "", httpdoor.ErrUnknownCredential},
+		{"/s/LINKx/x", "", httpdoor.ErrUnknownCredential},
+		{"/s/other/x", "/s/other/x", nil},
+		{"/s/", "/s/", nil},
+		{"/s", "/s", nil},
+		{"/S/LINK/x", "/S/LINK/x", nil},
+		{"/x/s/LINK", "/x/s/LINK", nil},
+	} {
+		uri := strings.ReplaceAll(c.uri, "LINK", l)
+		r := httptest.NewRequest("GET", uri, nil)
+		before := *r.URL
+		in, err := withoutPathLink(r)
+		if !errors.Is(err, c.err) {
+			t.Errorf("%s: error %v, want %v", c.uri, err, c.err)
+			continue
+		}
+		if *r.URL != before || r.Header.Get("Authorization") != "" {
+			t.Errorf("%s: the request that came was changed", c.uri)
+		}
+		if err != nil {
+			continue
+		}
+		want := strings.ReplaceAll(c.want, "LINK", l)
+		if got := in.URL.RequestURI(); got != want || in.RequestURI != want {
+			t.Errorf("%s: %s and %s, want %s", c.uri, got, in.RequestURI, want)
+		}
+		moved := in != r
+		if moved && (in.Header.Get("Authorization") != "Bearer "+l || pathPrefix(in.Context()) != "/s/"+l) {
+			t.Errorf("%s: the link did not come along", c.uri)
+		}
+		if !moved && pathPrefix(in.Context()) != "" {
+			t.Errorf("%s: a prefix, though nothing was taken off", c.uri)
+		}
+	}
+}
+
+func TestWhatIsExpensive(t *testing.T) {
+	c, err := newClassifier([]string{"POST /recall", "/export/", "GET /notes/{id}/similar", "GET /{kind}/1", "api.example/host"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for request, want := range map[string]bool{
+		"POST /recall":                     true,
+		"POST //recall":                    true,
+		"POST /x/../recall":                true,
+		"POST /rec%61ll":                   true,
+		"POST /recall?x":                   true,
+		"GET /recall":                      false,
+		"POST /recall/more":                false,
+		"DELETE /export/a/b":               true,
+		"GET /notes/7/similar":             true,
+		"HEAD /notes/7/similar":            true,
+		"GET /notes/7%2F8/similar":         true,
+		"GET /notes/1":                     true,
+		"GET /notes/2":                     false,
+		"GET http://api.example/host":      true,
+		"GET http://api.example:8080/host": true,
+		"GET http://other.example/host":    false,
+	} {
+		method, uri, _ := strings.Cut(request, " ")
+		if got := c.match(httptest.NewRequest(method, uri, nil)); got != want {
+			t.Errorf("%s: expensive %v, want %v", request, got, want)
+		}
+	}
+}
+
+func TestLeasesAreCountedUntilTheyEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newLeaseCounter(memory.New(memory.Options{}))
+		limiter := signpost.New(c, signpost.Options{})
+		bound := signpost.MustParseBound("100/day 3 concurrent")
+		take := func() signpost.Lease {
+			t.Helper()
+			d, err := limiter.Take(t.Context(), signpost.Request{Key: signpost.KeyOf("a", "b"), Bound: bound, Expensive: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d.Lease
+		}
+		count := func(want int) {
+			t.Helper()
+			if got := c.count(); got != want {
+				t.Errorf("%d leases, want %d", got, want)
+			}
+		}
+		count(0)
+		a, b, _ := take(), take(), take()
+		take() // refused
+		count(3)
+		limiter.Release(a)
+		limiter.Release(a)
+		count(2)
+		time.Sleep(20 * time.Second)
+		if _, err := limiter.Renew(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(15 * time.Second)
+		count(1) // the third has expired, the second was renewed
+		time.Sleep(15 * time.Second)
+		count(0)
+	})
+}
+
+func TestFirstRefusalInEachWindow(t *testing.T) {
+	var log strings.Builder
+	r := newRefusals(slog.New(slog.NewTextHandler(&log, nil)))
+	store := memory.New(memory.Options{})
+	refuse := func(key string, at signpost.Instant, bound string) {
+		t.Helper()
+		q := signpost.Request{Key: signpost.KeyOf("a", key), Bound: signpost.MustParseBound(bound), At: at, Cost: 6}
+		d, _, err := store.Take(t.Context(), q)
+		if err != nil || d.Admitted {
+			t.Fatalf("admitted %v, %v", d.Admitted, err)
+		}
+		r.see("http", key, q.Key, &d)
+	}
+	lines := func(want int) {
+		t.Helper()
+		if got := strings.Count(log.String(), "first refusal"); got != want {
+			t.Errorf("%d lines, want %d:\n%s", got, want, &log)
+		}
+	}
+	const t0 = signpost.Instant(1768471200_000)
+	fill := func(key string, at signpost.Instant) {
+		store.Take(t.Context(), signpost.Request{Key: signpost.KeyOf("a", key), Bound: signpost.MustParseBound("10/min 100/hour"), At: at, Cost: 5})
+	}
+	fill("x", t0)
+	for i := range signpost.Instant(50) {
+		refuse("x", t0+i*1000, "10/min 100/hour")
+	}
+	lines(1)
+	refuse("y", t0, "5/min 5/hour") // never
+	refuse("y", t0+59_999, "5/min 5/hour")
+	lines(2)
+	refuse("y", t0+60_000, "5/min 5/hour")
+	lines(3)
+	fill("x", t0+60_000)
+	refuse("x", t0+60_000, "10/min 100/hour")
+	lines(4)
+	for i := range 3 * maxRefused {
+		refuse(fmt.Sprint(i), t0, "5/min 5/hour")
+	}
+	if n := len(r.until); n > maxRefused {
+		t.Errorf("%d keys are remembered, want at most %d", n, maxRefused)
+	}
+}
+
+func TestAddressForPeople(t *testing.T) {
+	for address, want := range map[string]string{"0.0.0.0:0": "http://localhost:", "127.0.0.1:0": "http://127.0.0.1:"} {
+		s, err := listen("door", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.close()
+		if !strings.HasPrefix(s.url(), want) || strings.HasSuffix(s.url(), ":0") {
+			t.Errorf("%s: %s, want %s and the port that was chosen", address, s.url(), want)
+		}
+	}
+}
+
+func TestTokenFile(t *testing.T) {
+	c := Default()
+	c.Data = t.TempDir()
+	made, err := adminToken(&c)
+	if err != nil || made.IsZero() {
+		t.Fatalf("%v, %v", made, err)
+	}
+	again, err := adminToken(&c)
+	if err != nil || again != made {
+		t.Errorf("a second start has another token, or %v", err)
+	}
+	c.AdminToken = Secret{"from-the-environment"}
+	if set, _ := adminToken(&c); set != c.AdminToken {
+		t.Error("the environment does not win over the file")
+	}
+	c.AdminToken = Secret{}
+	c.Data += "/missing"
+	if _, err := adminToken(&c); err == nil || !strings.Contains(err.Error(), "SIGNPOST_ADMIN_TOKEN") {
+		t.Errorf("error %v; want one that says what to do", err)
+	}
+}

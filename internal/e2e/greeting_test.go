@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package e2e_test
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// pasted runs the lines of a greeting that are meant to be pasted, in one shell, as somebody would, and returns what
+// each printed.
+func pasted(t *testing.T, greeting, prefix string, more ...string) []string {
+	t.Helper()
+	var script strings.Builder
+	lines := 0
+	for line := range strings.Lines(greeting) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, prefix) {
+			script.WriteString(line + " && echo '-- end --' || exit\n")
+			lines++
+		}
+	}
+	for _, line := range more {
+		script.WriteString(line + " && echo '-- end --' || exit\n")
+		lines++
+	}
+	cmd := exec.Command("sh", "-c", script.String())
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	printed := strings.Split(strings.TrimSuffix(string(out), "-- end --\n"), "-- end --\n")
+	if err != nil || len(printed) != lines {
+		t.Fatalf("of %d pasted lines %d worked: %v\n%s\n%s\n%s", lines, len(printed), err, script.String(), out, stderr.String())
+	}
+	return printed
+}
+
+func TestLinesOfTheGreetingWork(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Fatal("there is no curl in PATH; scripts/needs curl installs it")
+	}
+	up := startUpstream(t)
+	for _, tt := range []struct {
+		name     string
+		settings []string
+		want     [][]string // what is in the output of each line
+	}{
+		{"sample", nil, [][]string{
+			{"HTTP/1.1 200 OK", "# Welcome", "RateLimit: "},
+			{`{"note":"shopping"}`},
+			{`"shopping"`},
+			{`"limits":`, `"maxRequests":600`},
+		}},
+		{"upstream", []string{"UPSTREAM=" + up.URL}, [][]string{
+			{"HTTP/1.1 200 OK", "RateLimit: "},
+			{`"limits":`, `"maxRequests":600`},
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := spawn(t, signpost(t, tt.settings, "serve"))
+			greeting := greetingOf(t, d)
+			printed := pasted(t, greeting, "curl ")
+			if len(printed) != len(tt.want) {
+				t.Fatalf("%d curl lines in the greeting, want %d:\n%s", len(printed), len(tt.want), greeting)
+			}
+			for i, texts := range tt.want {
+				for _, text := range texts {
+					if !strings.Contains(printed[i], text) {
+						t.Errorf("line %d printed %q, want %q in it", i+1, printed[i], text)
+					}
+				}
+			}
+		})
+	}
+}
+
+// The token that is shown where it is kept nowhere works in the shell that the line was pasted into.
+func TestTokenOfTheGreetingWorks(t *testing.T) {
+	t.Parallel()
+	d := spawn(t, signpost(t, []string{"ADMIN_TOKEN="}, "serve"))
+	greeting := greetingOf(t, d)
+	_, admin, found := strings.Cut(greeting, "admin  ")
+	if !found {
+		t.Fatalf("no admin address in %q", greeting)
+	}
+	admin, _, _ = strings.Cut(admin, "\n")
+	printed := pasted(t, greeting, "export ", binary+" link list --admin "+admin)
+	if !strings.Contains(printed[len(printed)-1], "first") {
+		t.Errorf("link list printed %q, want the first link", printed)
+	}
+}
+
+// greetingOf waits for the whole greeting. Its last line is the one with the published limits.
+func greetingOf(t *testing.T, p *process) string {
+	t.Helper()
+	p.firstLine(t)
+	eventually(t, "the greeting is whole", func() bool {
+		return strings.HasSuffix(p.stdout.String(), "/.well-known/limits\n")
+	})
+	return p.stdout.String()
+}
