@@ -58,19 +58,10 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 func (s *Store) check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*dialTimeout)
 	defer cancel()
-	q := signpost.Request{
-		Key: signpost.KeyOf("signpost check", ""), Bound: signpost.MustParseBound("1000000/s 1000 concurrent"),
-		Expensive: true, LeaseID: signpost.NewLeaseID(),
-	}
-	d, _, err := s.Take(ctx, q)
+	k := signpost.KeyOf("signpost check", "")
+	_, err := s.call(ctx, k, checkScript, []string{s.windowsOf(k), s.leasesOf(k)}, nil)
 	if err == nil {
-		_, err = s.Renew(ctx, d.Lease, 0)
-	}
-	if err == nil {
-		_, err = s.Inspect(ctx, q.Key, 0)
-	}
-	if err == nil {
-		err = s.Reset(ctx, q.Key)
+		_, _, err = s.Peek(ctx, signpost.Request{Key: k, Bound: signpost.DefaultBound})
 	}
 	if err != nil && lasting(err) {
 		return err

@@ -26,12 +26,16 @@ var (
 	settleSource string
 	//go:embed lua/reset.lua
 	resetSource string
+	//go:embed lua/check.lua
+	checkSource string
 
 	takeScript   = newScript(takeSource)
 	readScript   = newScript(readSource)
 	renewScript  = newScript(renewSource)
 	settleScript = newScript(settleSource)
 	resetScript  = newScript(resetSource)
+	// checkScript has no name, so that it is always sent whole, which a server must allow as well.
+	checkScript = &script{text: sharedSource + checkSource}
 )
 
 // script is a program that runs beside the data. Its name is the hash of its text, so that two versions of this
@@ -55,9 +59,14 @@ const (
 // only upon the word of a server that it did not run.
 func (sc *script) send(ctx context.Context, c rueidis.Client, keys, args []string) rueidis.RedisResult {
 	for try := 1; ; try++ {
-		r := c.Do(ctx, c.B().Evalsha().Sha1(sc.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build())
-		refused, ok := rueidis.IsRedisErr(r.Error())
-		if ok && refused.IsNoScript() {
+		var r rueidis.RedisResult
+		var refused *rueidis.RedisError
+		named, ok := sc.sha != "", false
+		if named {
+			r = c.Do(ctx, c.B().Evalsha().Sha1(sc.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build())
+			refused, ok = rueidis.IsRedisErr(r.Error())
+		}
+		if !named || ok && refused.IsNoScript() {
 			r = c.Do(ctx, c.B().Eval().Script(sc.text).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build())
 			refused, ok = rueidis.IsRedisErr(r.Error())
 		}
