@@ -31,6 +31,7 @@ type Server struct {
 	dir    string
 	args   []string
 	cmd    *exec.Cmd
+	exited chan struct{} // closed when cmd has
 	output bytes.Buffer
 	frozen bool
 	admin  rueidis.Client
@@ -90,7 +91,19 @@ func (s *Server) Restart() {
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatalf("start redis-server (scripts/needs redis-server installs it): %v", err)
 	}
-	s.Eventually("the server answers", func() bool { return s.try("PING").Error() == nil })
+	s.exited = make(chan struct{})
+	go func(cmd *exec.Cmd, exited chan struct{}) {
+		cmd.Wait()
+		close(exited)
+	}(s.cmd, s.exited)
+	s.Eventually("the server answers", func() bool {
+		select {
+		case <-s.exited:
+			s.t.Fatalf("redis-server has ended:\n%s", s.output.String())
+		default:
+		}
+		return s.try("PING").Error() == nil
+	})
 }
 
 // Stop ends the server as an operator would.
@@ -107,7 +120,7 @@ func (s *Server) end(sig syscall.Signal) {
 		s.Thaw()
 	}
 	s.cmd.Process.Signal(sig)
-	s.cmd.Wait()
+	<-s.exited
 	s.cmd = nil
 }
 
@@ -129,7 +142,7 @@ func (s *Server) Do(args ...string) rueidis.RedisResult {
 	s.t.Helper()
 	r := s.try(args...)
 	if err := r.Error(); err != nil && !rueidis.IsRedisNil(err) {
-		s.t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, s.output.String())
+		s.t.Fatalf("%s: %v", strings.Join(args, " "), err)
 	}
 	return r
 }
@@ -187,6 +200,7 @@ func (s *Server) Eventually(what string, ok func() bool) {
 	s.t.Helper()
 	for end := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
+			s.Kill()
 			s.t.Fatalf("not within %v: %s\n%s", patience, what, s.output.String())
 		}
 	}
