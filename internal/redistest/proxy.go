@@ -15,7 +15,7 @@ import (
 type Proxy struct {
 	Addr string
 
-	target string
+	target atomic.Pointer[string]
 	delay  atomic.Int64 // of each direction, in nanoseconds
 	lost   atomic.Bool
 	ended  chan struct{}
@@ -29,7 +29,8 @@ func NewProxy(t testing.TB, target string) *Proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{Addr: l.Addr().String(), target: target, ended: make(chan struct{})}
+	p := &Proxy{Addr: l.Addr().String(), ended: make(chan struct{})}
+	p.Point(target)
 	p.wg.Go(func() {
 		for {
 			c, err := l.Accept()
@@ -50,6 +51,9 @@ func NewProxy(t testing.TB, target string) *Proxy {
 // URL returns how the store is told of the server behind the proxy.
 func (p *Proxy) URL() string { return "redis://" + p.Addr }
 
+// Point leads connections that are made from now on to another server.
+func (p *Proxy) Point(target string) { p.target.Store(&target) }
+
 // Delay makes everything late by d on its way, and as much on its way back.
 func (p *Proxy) Delay(d time.Duration) { p.delay.Store(int64(d)) }
 
@@ -59,7 +63,7 @@ func (p *Proxy) Lose(all bool) { p.lost.Store(all) }
 
 func (p *Proxy) carry(client net.Conn) {
 	defer client.Close()
-	server, err := net.Dial("tcp", p.target)
+	server, err := net.Dial("tcp", *p.target.Load())
 	if err != nil {
 		return
 	}

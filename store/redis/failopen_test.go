@@ -4,6 +4,7 @@
 package redis_test
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -187,5 +188,59 @@ func TestOutage(t *testing.T) {
 				t.Errorf("debt of %d keys was dropped", e.dropped)
 			}
 		})
+	}
+}
+
+// A master that was demoted keeps its connections. The address leads to the new one already, but only for who asks again.
+func TestDemotedMaster(t *testing.T) {
+	old, next := redistest.Start(t), redistest.Start(t)
+	proxy := redistest.NewProxy(t, old.Addr)
+	s, _ := guard(t, redis.Options{URL: proxy.URL()})
+	q := request("demoted", "1000/366d")
+	take(t, s, q)
+	proxy.Point(next.Addr)
+	old.Do("REPLICAOF", "127.0.0.1", "1")
+	next.Eventually("the new master counts", func() bool {
+		return !take(t, s, q).Degraded && next.Calls("set") > 0
+	})
+}
+
+// One node of a Cluster that is lost degrades its own keys, and no others for a moment.
+func TestLostShard(t *testing.T) {
+	nodes := redistest.Cluster(t, 3)
+	s, e := guard(t, redis.Options{URL: nodes[0].URL() + "?addr=" + nodes[1].Addr})
+	of := map[string][]signpost.Request{}
+	for i := range 60 {
+		q := request(fmt.Sprint("shard ", i), "1000/366d")
+		of[s.Slice(q.Key)] = append(of[s.Slice(q.Key)], q)
+		take(t, s, q)
+	}
+	if len(of) != 3 {
+		t.Fatalf("60 keys are on %d nodes, want 3", len(of))
+	}
+	for _, how := range []struct{ begin, end func() }{
+		{nodes[1].Freeze, nodes[1].Thaw},
+		{nodes[1].Kill, nil}, // and without a replica it does not come back
+	} {
+		how.begin()
+		for range 5 {
+			for name, qs := range of {
+				for _, q := range qs {
+					if d := take(t, s, q); d.Degraded != (name == nodes[1].Addr) || !d.Admitted {
+						t.Fatalf("a key of node %s: admitted=%v, degraded=%v while %s is lost", name, d.Admitted, d.Degraded, nodes[1].Addr)
+					}
+				}
+			}
+		}
+		if how.end == nil {
+			break
+		}
+		how.end()
+		nodes[1].Eventually("the node is back", func() bool { return !take(t, s, of[nodes[1].Addr][0]).Degraded })
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.slices) != 1 || !e.slices[nodes[1].Addr] {
+		t.Errorf("slices %v were degraded, want %s alone", e.slices, nodes[1].Addr)
 	}
 }
