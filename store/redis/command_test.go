@@ -84,22 +84,26 @@ func TestOneRoundTrip(t *testing.T) {
 	take(t, s, request("warm", "5/min"))
 	server.Forget()
 	q := request("a", "2/min 3/hour 9/day 20/week 1 concurrent")
-	for range 4 {
-		take(t, s, q)
-	}
-	if n := server.Calls("evalsha"); n != 4 {
-		t.Errorf("4 takes were %d scripts", n)
+	for i := range 3 {
+		if d := take(t, s, q); d.Admitted != (i < 2) {
+			t.Errorf("take %d: admitted=%v", i, d.Admitted)
+		}
 	}
 	if n := server.Calls("zadd") + server.Calls("zrange") + server.Calls("zcount"); n != 0 {
 		t.Errorf("cheap takes were %d commands on leases", n)
 	}
-	if n := server.Calls("exists") + server.Calls("eval") + server.Calls("ping"); n != 0 {
-		t.Errorf("4 takes were %d commands besides", n)
-	}
+	q = request("b", "2/min 3/hour 9/day 20/week 1 concurrent")
 	q.Expensive = true
-	take(t, s, q)
-	if n := server.Calls("evalsha"); n != 5 {
-		t.Errorf("5 takes were %d scripts", n)
+	for i := range 3 {
+		if d := take(t, s, q); d.Admitted != (i < 1) {
+			t.Errorf("expensive take %d: admitted=%v", i, d.Admitted)
+		}
+	}
+	if n := server.Calls("evalsha"); n != 6 {
+		t.Errorf("6 takes were %d scripts", n)
+	}
+	if n := server.Calls("exists") + server.Calls("eval") + server.Calls("ping"); n != 0 {
+		t.Errorf("6 takes were %d commands besides", n)
 	}
 }
 

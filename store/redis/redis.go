@@ -29,6 +29,7 @@ type Store struct {
 	connection
 	prefix   string
 	closed   atomic.Bool
+	facts    facts
 	releases releases
 }
 
@@ -46,6 +47,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		s.prefix = DefaultPrefix
 	}
 	s.connection.init(option)
+	s.facts.init()
 	s.releases.init(s)
 	if err := s.check(ctx); err != nil {
 		s.Close()
@@ -79,8 +81,9 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Reset implements [signpost.Resetter].
+// Reset implements [signpost.Resetter]. Other processes that have refused the key ask again within a second.
 func (s *Store) Reset(ctx context.Context, k signpost.Key) error {
+	defer s.facts.forget(k)
 	if _, err := s.call(ctx, k, resetScript, []string{s.windowsOf(k), s.leasesOf(k)}, nil); err != nil {
 		return fmt.Errorf("reset key %v: %w", k, err)
 	}

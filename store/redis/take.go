@@ -26,6 +26,26 @@ func (s *Store) Take(ctx context.Context, q signpost.Request) (d signpost.Decisi
 }
 
 func (s *Store) take(ctx context.Context, q *signpost.Request, d *signpost.Decision) error {
+	if q.At != 0 {
+		return s.ask(ctx, q, &signpost.Raw{}, d)
+	}
+	if s.closed.Load() {
+		return signpost.ErrClosed
+	}
+	sent := s.facts.now()
+	if s.facts.refuse(q, sent, d) {
+		return nil
+	}
+	var raw signpost.Raw
+	err := s.ask(ctx, q, &raw, d)
+	if err == nil {
+		s.facts.learn(q, &raw, d, sent)
+	}
+	return err
+}
+
+// ask has the server decide.
+func (s *Store) ask(ctx context.Context, q *signpost.Request, raw *signpost.Raw, d *signpost.Decision) error {
 	var buf [8 + 4 + 8*signpost.MaxWindows]byte
 	b := binary.BigEndian.AppendUint64(buf[:0], uint64(q.At))
 	b = binary.BigEndian.AppendUint32(b, max(q.Cost, 1))
@@ -53,15 +73,15 @@ func (s *Store) take(ctx context.Context, q *signpost.Request, d *signpost.Decis
 	if err != nil {
 		return fmt.Errorf("reply is malformed: %w", err)
 	}
-	return judge(reply, q, d)
+	return judge(reply, q, raw, d)
 }
 
 // judge reads the reply to a take, and decides from the state in it as the script did.
-func judge(reply string, q *signpost.Request, d *signpost.Decision) error {
+func judge(reply string, q *signpost.Request, raw *signpost.Raw, d *signpost.Decision) error {
 	if len(reply) < takeHead || reply[0] > 1 {
 		return fmt.Errorf("reply of %d bytes is malformed", len(reply))
 	}
-	raw := signpost.Raw{
+	*raw = signpost.Raw{
 		Now:     signpost.Instant(be64(reply[1:])),
 		InUse:   be32(reply[9:]),
 		FreesAt: signpost.Instant(be64(reply[13:])),
@@ -69,10 +89,10 @@ func judge(reply string, q *signpost.Request, d *signpost.Decision) error {
 	if raw.Now <= 0 || raw.Now > signpost.MaxInstant || q.At != 0 && raw.Now != q.At {
 		return fmt.Errorf("reply is for the instant %d", raw.Now)
 	}
-	if err := readWindows(&raw, q, reply[takeHead:]); err != nil {
+	if err := readWindows(raw, q, reply[takeHead:]); err != nil {
 		return err
 	}
-	signpost.JudgeInto(&raw, q, d)
+	signpost.JudgeInto(raw, q, d)
 	if d.Admitted != (reply[0] == 1) {
 		return errVerdict
 	}
