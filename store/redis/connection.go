@@ -138,9 +138,8 @@ func (x *connection) make(m *making) {
 	close(m.done)
 }
 
-// run runs a script on the server that keeps a key. It returns by the deadline of ctx.
-func (x *connection) run(ctx context.Context, k signpost.Key, sc *script, keys, args []string) (rueidis.RedisMessage, error) {
-	sv := x.nodes.of(k)
+// run runs a script on the server that keeps its keys. It returns by the deadline of ctx.
+func (x *connection) run(ctx context.Context, sv *server, sc *script, keys, args []string) (rueidis.RedisMessage, error) {
 	c, inside := x.client.Load(), sv.inside.Add(1)
 	if c != nil && sv.calm.Load() && inside <= maxDirect {
 		m, err := sc.send(ctx, *c, keys, args).ToMessage()
@@ -204,6 +203,7 @@ func (x *connection) reach(sv *server, key string) error {
 func (x *connection) failed(ctx context.Context, sv *server, err error) error {
 	refused, answered := rueidis.IsRedisErr(err)
 	switch {
+	case rueidis.IsRedisNil(err): // an answer, if not one of ours
 	case !answered:
 		sv.calm.Store(false)
 	case codeOf(refused) == "READONLY":

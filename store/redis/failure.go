@@ -44,6 +44,12 @@ func explain(ctx context.Context, err error) error {
 		}
 		return fmt.Errorf("server answered: %w", err)
 	}
+	if rueidis.IsRedisNil(err) {
+		return errors.New("reply is malformed: nil")
+	}
+	if errors.Is(err, rueidis.ErrNoCache) {
+		return fmt.Errorf("%w: it must allow CLIENT TRACKING and speak RESP3; see docs/fleet.md", signpost.ErrStoreAuth)
+	}
 	var network net.Error
 	switch ended := ctx.Err(); {
 	case errors.Is(err, signpost.ErrClosed), errors.Is(err, rueidis.ErrClosing):

@@ -133,23 +133,28 @@ func (n *nodes) named(address string) *server {
 	return sv
 }
 
-// of returns the server that keeps a key.
-func (n *nodes) of(k signpost.Key) *server {
+// of returns the server that keeps a slot.
+func (n *nodes) of(slot uint16) *server {
 	slots := n.slots.Load()
 	if slots == nil {
 		return n.alone
 	}
-	if sv := slots[slotOf(k)]; sv != nil {
+	if sv := slots[slot]; sv != nil {
 		return sv
 	}
 	return n.alone // a slot that nobody has
 }
 
-// slotOf returns the slot of a key: the CRC-16 (XMODEM) of what is between the braces of its name.
+// slotOf returns the slot of a key.
 func slotOf(k signpost.Key) uint16 {
 	tag := k.Tag()
 	var text [2 * len(tag)]byte
 	hex.Encode(text[:], tag[:])
+	return slotOfTag(text[:])
+}
+
+// slotOfTag returns the slot of names with this text between braces: its CRC-16 (XMODEM).
+func slotOfTag(text []byte) uint16 {
 	crc := uint16(0)
 	for _, b := range text {
 		crc = crc<<8 ^ crcTable[byte(crc>>8)^b]

@@ -50,6 +50,13 @@ type Options struct {
 	Prefix string
 }
 
+func (o *Options) prefix() string {
+	if o.Prefix == "" {
+		return DefaultPrefix
+	}
+	return o.Prefix
+}
+
 // client returns the options of the client underneath. The error lists every fault and no password.
 func (o *Options) client() (rueidis.ClientOption, error) {
 	var faults []error

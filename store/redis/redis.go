@@ -42,10 +42,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{prefix: o.Prefix}
-	if s.prefix == "" {
-		s.prefix = DefaultPrefix
-	}
+	s := &Store{prefix: o.prefix()}
 	s.connection.init(option)
 	s.facts.init()
 	s.releases.init(s)
@@ -100,14 +97,14 @@ func (s *Store) Settle(ctx context.Context, k signpost.Key, at signpost.Instant,
 }
 
 // Slice implements [signpost.Slicer]: the address of the server, or of the node of a Cluster that has the key's slot now.
-func (s *Store) Slice(k signpost.Key) string { return s.nodes.of(k).name }
+func (s *Store) Slice(k signpost.Key) string { return s.nodes.of(slotOf(k)).name }
 
 // call runs a script unless the store is closed.
 func (s *Store) call(ctx context.Context, k signpost.Key, sc *script, keys, args []string) (rueidis.RedisMessage, error) {
 	if s.closed.Load() {
 		return rueidis.RedisMessage{}, signpost.ErrClosed
 	}
-	return s.run(ctx, k, sc, keys, args)
+	return s.run(ctx, s.nodes.of(slotOf(k)), sc, keys, args)
 }
 
 // windowsOf names the string of a key's windows, and leasesOf the sorted set of its leases. What is between the braces
