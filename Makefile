@@ -19,7 +19,7 @@ build: ## build bin/signpost
 test: needs check unit ## install what the tests need, then check and test everything
 
 needs:
-	scripts/needs nginx redis-server
+	scripts/needs nginx curl redis-server
 
 check: ## format, vet, staticcheck, known vulnerabilities
 	scripts/gofmt

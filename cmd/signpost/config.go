@@ -49,7 +49,7 @@ func configCommand(p *process) *cobra.Command {
 		},
 	}
 	for _, sub := range []*cobra.Command{check, print} {
-		configFlags(sub.Flags())
+		configFlags(sub)
 		cmd.AddCommand(sub)
 	}
 	return cmd

@@ -104,6 +104,7 @@ func descend(cmd *cobra.Command) func(yield func(*cobra.Command) bool) {
 func usageArgs(cmd *cobra.Command) {
 	check := cmd.Args
 	if !cmd.Runnable() {
+		cmd.DisableFlagsInUseLine = true
 		cmd.RunE = func(cmd *cobra.Command, args []string) error { return cmd.Help() }
 		check = func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {

@@ -35,7 +35,7 @@ start and kept in the data directory; SIGNPOST_API_TOKEN, which the api needs of
 			})
 		},
 	}
-	configFlags(cmd.Flags())
+	configFlags(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print where it listens as one JSON object")
 	return cmd
 }
@@ -45,10 +45,15 @@ var served = []string{"store", "data", "upstream", "door", "api", "admin"}
 
 // configFlags adds the flags that say where a configuration comes from. They have no defaults of
 // their own: what is not given is not said.
-func configFlags(flags *pflag.FlagSet) {
+func configFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
 	flags.String("config", "", "a YAML file (SIGNPOST_CONFIG)")
 	for _, name := range served {
 		flags.String(name, "", daemon.Describe(name))
+	}
+	stores := cobra.FixedCompletions([]cobra.Completion{daemon.StoreDisk, daemon.StoreMemory}, cobra.ShellCompDirectiveNoFileComp)
+	if err := cmd.RegisterFlagCompletionFunc("store", stores); err != nil {
+		panic(err) // the flag is there
 	}
 }
 

@@ -4,6 +4,7 @@
 package httpdoor
 
 import (
+	"maps"
 	"net/http"
 	"strings"
 
@@ -19,10 +20,17 @@ func (p *pass) mark(h http.Header, status int) {
 	if !p.counted {
 		return
 	}
-	if p.degraded {
+	shared := render.MayBeShared(h, status, p.decision.At)
+	switch {
+	case p.degraded && status == http.StatusNotModified:
+		// A cache would add the marker to what it has stored, and show it long after.
+	case p.degraded:
 		render.SetMarker(h)
+		if shared { // so that no other answer carries it
+			render.NoStore(h)
+		}
 	}
-	if !p.spoken && !render.MayBeShared(h, status, p.decision.At) {
+	if !p.spoken && !shared {
 		p.door.fields.Set(h, &p.decision, p.degraded)
 	}
 	p.speak()
@@ -38,15 +46,12 @@ func (p *pass) speak() {
 // withoutMarker returns h without a marker that the client has sent. A request's header is not the door's to change,
 // so it is copied if there is one.
 func withoutMarker(h http.Header) http.Header {
+	isMarker := func(name string, _ []string) bool { return strings.EqualFold(name, render.Marker) }
 	for name := range h {
-		if strings.EqualFold(name, render.Marker) {
+		if isMarker(name, nil) {
 			h = h.Clone()
-			for name := range h {
-				if strings.EqualFold(name, render.Marker) {
-					delete(h, name)
-				}
-			}
-			return h
+			maps.DeleteFunc(h, isMarker)
+			break
 		}
 	}
 	return h

@@ -81,8 +81,13 @@ const (
 	whyBytes      = "The size of a body is bounded so that one request cannot use the memory that all share."
 )
 
-// Refused returns the body of a refusal. Its wait, its reset and its limit are those of one decision.
+// Refused returns the body of a refusal. Its wait, its reset and its limit are those of one decision. A decision that
+// names no window is that of a store which does not answer, with a policy to deny then: no quota was exceeded, and the
+// body is that of Unavailable.
 func (t Terms) Refused(d *signpost.Decision, kind Kind) Problem {
+	if len(d.Windows()) == 0 {
+		return t.Unavailable()
+	}
 	c := Tightest(d)
 	p := Problem{
 		Type:              quotaExceeded,

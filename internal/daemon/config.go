@@ -41,6 +41,9 @@ type Config struct {
 
 	Try            bool
 	Preflights     bool
+	BeforeHandler  bool
+	RateLimit      bool // the header fields RateLimit and RateLimit-Policy
+	XRateLimit     bool // the header fields X-RateLimit-...
 	TrustedProxies []netip.Prefix
 
 	Drain    time.Duration
@@ -79,6 +82,8 @@ func Default() Config {
 		Strangers:       signpost.StrangerBound,
 		Shape:           Shape{Markdown: 262_144, Relations: 100, Blocks: 2_000},
 		Preflights:      true,
+		RateLimit:       true,
+		XRateLimit:      true,
 		Drain:           30 * time.Second,
 		LogLevel:        slog.LevelInfo,
 	}

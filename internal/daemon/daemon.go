@@ -98,7 +98,7 @@ func (d *daemon) start(ctx context.Context, c Config) (err error) {
 		server        **server
 	}{{"door", c.Door, &d.door}, {"api", c.API, &d.api}, {"admin", c.Admin, &d.admin}} {
 		if *l.server, err = listen(l.name, l.address); err != nil {
-			return err
+			return fmt.Errorf("%w; choose another address with --%s", err, l.name)
 		}
 	}
 	if err := d.wire(&c); err != nil {
@@ -125,7 +125,7 @@ func (d *daemon) start(ctx context.Context, c Config) (err error) {
 	d.admin.serve(d.adminHandler(token), d.log, d.failed)
 
 	build := ReadBuild()
-	d.log.Info("start", "version", build.Version, "revision", build.Revision, "store", c.Store,
+	d.log.Info("start", "version", build.Version, "revision", build.Revision, "store", c.Store, "upstream", formatUpstream(c.Upstream),
 		"door", d.door.address(), "api", d.api.address(), "admin", d.admin.address())
 	return d.greet(&c, first, token)
 }

@@ -216,6 +216,8 @@ func TestWhoMayNotPass(t *testing.T) {
 		{"half a link in the path", "/s/sp_abc/read/welcome", nil, 401},
 		{"two links that differ", "/s/" + d.Link + "/read/welcome", bearer(unknown), 400},
 		{"a link and another scheme", "/s/" + d.Link + "/read/welcome", []string{"Authorization", "Basic eDp5"}, 400},
+		{"a link in the query", "/recall?q=" + d.Link, bearer(d.Link), 400},
+		{"the limits of an unknown link", "/s/" + unknown + "/.well-known/limits", nil, 401},
 		{"the same link twice", "/s/" + d.Link + "/read/welcome", bearer(d.Link), 200},
 		{"the admin token", "/read/welcome", bearer(adminToken), 401},
 	} {
@@ -224,9 +226,17 @@ func TestWhoMayNotPass(t *testing.T) {
 		if c.status != 200 && (got.header.Get("Cache-Control") != "no-store" || got.header.Get("Content-Type") != "application/problem+json") {
 			t.Errorf("%s: header %v, want a problem that no cache keeps", c.what, got.header)
 		}
+		if (got.header.Get("WWW-Authenticate") != "") != (c.status == 401) {
+			t.Errorf("%s: status %d, WWW-Authenticate %q", c.what, got.status, got.header.Get("WWW-Authenticate"))
+		}
 	}
 	if got := metric(t, d, `signpost_takes_total{class="cheap",door="http",outcome="admitted"}`); got != "1" {
 		t.Errorf("%s takes were admitted, want 1: who is not known touches no count", got)
+	}
+	for reason, want := range map[string]string{"no_credential": "1", "unknown_credential": "4", "bad_credential": "3"} {
+		if got := metric(t, d, `signpost_turned_away_total{door="http",reason="`+reason+`"}`); got != want {
+			t.Errorf("%s were turned away with %s, want %s", got, reason, want)
+		}
 	}
 }
 

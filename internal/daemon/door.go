@@ -19,14 +19,11 @@ type doorHandler struct {
 
 func (d *doorHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s := d.live()
-	in, err := withoutPathLink(r)
+	in := withoutURLLink(r)
 	if in != r {
-		// Also where no link could be read: what stands there may be one with a slip in it.
 		w.Header().Set("Referrer-Policy", "no-referrer")
 	}
 	switch {
-	case err != nil:
-		writeProblem(w, credentialProblem(err))
 	case in.URL.Path == limitsPath && (in.Method == http.MethodGet || in.Method == http.MethodHead):
 		s.publish(w, in)
 	case in.URL.Path == tryPath && in.Method == http.MethodPost && s.try != nil:

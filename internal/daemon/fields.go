@@ -85,6 +85,12 @@ var fields = []field{
 		func(c *Config) *bool { return &c.Try }, parseBool, strconv.FormatBool),
 	scalar("preflights", "let CORS preflights pass uncounted, since they carry no link", live,
 		func(c *Config) *bool { return &c.Preflights }, parseBool, strconv.FormatBool),
+	scalar("before_handler", "ask the upstream only when the count is durable, instead of holding its answer until then", live,
+		func(c *Config) *bool { return &c.BeforeHandler }, parseBool, strconv.FormatBool),
+	scalar("headers.ratelimit", "send RateLimit and RateLimit-Policy", live,
+		func(c *Config) *bool { return &c.RateLimit }, parseBool, strconv.FormatBool),
+	scalar("headers.x_ratelimit", "send X-RateLimit-Limit, -Remaining and -Reset", live,
+		func(c *Config) *bool { return &c.XRateLimit }, parseBool, strconv.FormatBool),
 	sequence("trusted_proxies", "addresses or networks whose X-Forwarded-For is believed", live,
 		func(c *Config) *[]netip.Prefix { return &c.TrustedProxies }, parsePrefix, netip.Prefix.String),
 

@@ -10,16 +10,21 @@ import (
 	"strings"
 )
 
-// Describe returns one line for people on the field at a path.
+// Describe returns one line for people on the field at a path: what it means, its variable, and its default.
 func Describe(path string) string {
-	f := fieldAt(path)
-	return fmt.Sprintf("%s (%s)", f.doc, f.env())
+	f, c := fieldAt(path), Default()
+	text := fmt.Sprintf("%s (%s", f.doc, f.env())
+	if value := strings.Join(f.get(&c), ","); value != "" {
+		text += ", default " + value
+	}
+	return text + ")"
 }
 
 // Print writes the configuration as a file that Load reads back to an equal one. Each field has a
 // comment with its meaning and its variable. Tokens are not part of it.
 func (c *Config) Print(w io.Writer) error {
 	var b strings.Builder
+	b.WriteString("# Tokens are in no file: SIGNPOST_ADMIN_TOKEN, SIGNPOST_API_TOKEN.\n\n")
 	group := ""
 	for i := range fields {
 		f := &fields[i]

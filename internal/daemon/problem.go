@@ -5,7 +5,6 @@ package daemon
 
 import (
 	"net/http"
-	"strconv"
 
 	"github.com/signposthq/signpost/door/render"
 )
@@ -17,11 +16,9 @@ var terms = render.Terms{LimitsURL: limitsPath}
 
 // writeProblem answers with a problem that no cache keeps.
 func writeProblem(w http.ResponseWriter, p render.Problem) {
-	h := w.Header()
-	render.NoStore(h)
-	h.Set("Content-Type", render.ContentType)
-	if p.RetryAfterSeconds > 0 {
-		h.Set("Retry-After", strconv.FormatInt(p.RetryAfterSeconds, 10))
+	p.SetHeader(w.Header())
+	if p.Status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="api"`)
 	}
 	w.WriteHeader(p.Status)
 	w.Write(p.JSON())

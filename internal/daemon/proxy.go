@@ -51,7 +51,7 @@ func newProxy(upstream *url.URL, timeout time.Duration, live func() *settings, t
 		ModifyResponse: func(resp *http.Response) error {
 			health.answered()
 			deleteOurs(resp.Header)
-			prefix := pathPrefix(resp.Request.Context())
+			prefix := urlLinkOf(resp.Request.Context()).prefix
 			if prefix != "" {
 				resp.Header.Del("Referrer-Policy") // the door has set its own
 			}

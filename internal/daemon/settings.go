@@ -35,12 +35,21 @@ func newSettings(c Config, p *parts) (*settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &settings{config: c, identify: httpdoor.Links(p.links, c.Links)}
+	byHeader := httpdoor.Links(p.links, c.Links)
+	s := &settings{config: c, identify: func(r *http.Request) (httpdoor.Caller, error) {
+		if err := urlLinkOf(r.Context()).err; err != nil {
+			return httpdoor.Caller{}, err
+		}
+		return byHeader(r)
+	}}
 	door, err := httpdoor.New(p.limiter, httpdoor.Options{
 		Identify:       s.identify,
 		Classify:       func(r *http.Request) httpdoor.Work { return httpdoor.Work{Expensive: expensive.match(r)} },
 		MaxBody:        c.Shape.MaxBody(),
+		BeforeHandler:  c.BeforeHandler,
 		CountPreflight: !c.Preflights,
+		OmitRateLimit:  !c.RateLimit,
+		OmitXRateLimit: !c.XRateLimit,
 		Terms:          terms,
 		Observe:        p.observe(doorHTTP),
 	})

@@ -79,7 +79,6 @@ func requireToken(token Secret, variable string, next http.Handler) http.Handler
 			next.ServeHTTP(w, r)
 			return
 		}
-		w.Header().Set("WWW-Authenticate", "Bearer")
 		writeProblem(w, problem(http.StatusUnauthorized, "unauthorized",
 			"Send the token of this API as: Authorization: Bearer TOKEN. It is the value of "+variable+".",
 			"What is behind this API is for those who run it."))

@@ -16,18 +16,27 @@ import (
 	"github.com/signposthq/signpost/internal/admin"
 )
 
-// kills is how often the daemon is killed under load.
-const kills = 50
+// kills is how often each of two daemons is killed under load.
+const kills = 25
 
 // Whatever moment the daemon is killed at, every answer that arrived is counted when it is back, and nothing is
 // counted that was not asked. Links that were minted are there, and those that were revoked are not.
 func TestKilledUnderLoad(t *testing.T) {
 	t.Parallel()
+	for _, name := range []string{"one", "another"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			killUnderLoad(t)
+		})
+	}
+}
+
+func killUnderLoad(t *testing.T) {
 	dir := t.TempDir()
 	d := serve(t, onDisk(dir)...)
 	callers := newCallers(t, d)
 	r := &registrar{}
-	extra := 0
+	extra := uint32(0)
 	for range kills {
 		l := startLoad(t, d, callers)
 		r.begin(t, d)
@@ -51,14 +60,13 @@ func TestKilledUnderLoad(t *testing.T) {
 			t.Fatal("a second first link")
 		}
 		for _, c := range callers {
-			extra += int(c.settle(t, d))
+			extra += c.settle(t, d)
 		}
 		r.settle(t, d)
 	}
 	c := newClient(t)
 	for _, caller := range callers {
 		caller.fill(t, c, d)
-		t.Logf("%s: %d counted", caller.bound, caller.acked)
 	}
 	t.Logf("%d kills, %d links minted; %d requests were counted whose answer did not arrive", kills, r.minted, extra)
 }
@@ -111,16 +119,25 @@ func (r *registrar) settle(t *testing.T, d *daemon) {
 	r.live, r.revoked = nil, nil
 }
 
-// A daemon that is told to stop answers all that it has begun, and loses none of it.
+// A daemon that is told to stop answers all that it has begun, and loses none of it; also one that does not sync.
 func TestStoppedUnderLoad(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	for _, sync := range []string{"always", "off"} {
+		t.Run("sync "+sync, func(t *testing.T) {
+			t.Parallel()
+			stopUnderLoad(t, sync)
+		})
+	}
+}
+
+func stopUnderLoad(t *testing.T, sync string) {
+	const rounds = 2
 	up := startUpstream(t)
-	settings := onDisk(dir, "UPSTREAM="+up.URL, "EXPENSIVE=/hang")
+	settings := onDisk(t.TempDir(), "UPSTREAM="+up.URL, "EXPENSIVE=/hang", "SYNC="+sync)
 	d := serve(t, settings...)
 	callers := newCallers(t, d)
 	hung := d.mint(t, "1000/"+longWindow())
-	for range 3 {
+	for range rounds {
 		crowd := hang(t, d, up, hung.Credential)
 		l := startLoad(t, d, callers)
 		eventually(t, "requests go through", func() bool { return l.through.Load() > 100 })
@@ -151,8 +168,8 @@ func TestStoppedUnderLoad(t *testing.T) {
 			}
 		}
 	}
-	if used := d.inspect(t, hung.ID).Windows[0].Used; used != 3*slots {
-		t.Errorf("%d of the requests that hung are counted, want %d", used, 3*slots)
+	if used := d.inspect(t, hung.ID).Windows[0].Used; used != rounds*slots {
+		t.Errorf("%d of the requests that hung are counted, want %d", used, rounds*slots)
 	}
 	c := newClient(t)
 	for _, caller := range callers {

@@ -42,7 +42,7 @@ func runTests(m *testing.M) int {
 		return 1
 	}
 	// The tests wait more than they compute.
-	if err := flag.Set("test.parallel", "4"); err != nil {
+	if err := flag.Set("test.parallel", "8"); err != nil {
 		fmt.Fprintln(os.Stderr, "set -parallel:", err)
 		return 1
 	}

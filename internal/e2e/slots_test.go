@@ -30,13 +30,14 @@ type crowd struct {
 	all     sync.WaitGroup
 }
 
-// hang fills the slots of a link, and returns when all of the requests are in the upstream.
+// hang fills the slots of a link, and returns when all of the requests, and no others, are in the upstream.
 func hang(t *testing.T, d *daemon, up *served, link string) *crowd {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
 	c := &crowd{t: t, answers: make(chan answer, slots), gone: cancel}
-	before, requests := up.hanging(t), newClient(t)
+	eventually(t, "nobody is left in the upstream", func() bool { return up.hanging(t) == 0 })
+	requests := newClient(t)
 	for range slots {
 		c.all.Go(func() {
 			if a, err := requests.try(ctx, "POST", d.Door+"/hang", "a body", bearer(link)...); err == nil {
@@ -44,11 +45,11 @@ func hang(t *testing.T, d *daemon, up *served, link string) *crowd {
 			}
 		})
 	}
-	eventually(t, "the requests are in the upstream", func() bool { return up.hanging(t) == before+slots })
+	eventually(t, "the requests are in the upstream", func() bool { return up.hanging(t) == slots })
 	return c
 }
 
-// end waits until every request has ended and wants all of them, or as many as have not gone, answered with a status.
+// end waits until every request has ended, and wants all of them answered with a status.
 func (c *crowd) end(status int) {
 	c.t.Helper()
 	c.all.Wait()
@@ -84,7 +85,7 @@ func wantFree(t *testing.T, d *daemon, link string) {
 func wantFreeSlots(t *testing.T, d *daemon, link string, slots int) {
 	t.Helper()
 	c := newClient(t)
-	waitFor(t, 9*time.Second, "every slot is free", func() bool {
+	eventually(t, "every slot is free", func() bool {
 		var held []string
 		free := true
 		for range slots {
@@ -204,7 +205,7 @@ func TestSlotsAreGivenBack(t *testing.T) {
 	}
 	t.Run("the clients go away in the middle of their bodies", func(t *testing.T) {
 		var conns []net.Conn
-		before := up.hanging(t)
+		eventually(t, "nobody is left in the upstream", func() bool { return up.hanging(t) == 0 })
 		for range slots {
 			conn, err := net.Dial("tcp", strings.TrimPrefix(d.Door, "http://"))
 			if err != nil {
@@ -214,7 +215,7 @@ func TestSlotsAreGivenBack(t *testing.T) {
 			conns = append(conns, conn)
 			fmt.Fprintf(conn, "POST /hang HTTP/1.1\r\nHost: door\r\nAuthorization: Bearer %s\r\nContent-Length: 100000\r\n\r\n%50000d", d.Link, 0)
 		}
-		eventually(t, "the requests are in the upstream", func() bool { return up.hanging(t) == before+slots })
+		eventually(t, "the requests are in the upstream", func() bool { return up.hanging(t) == slots })
 		wantFull(t, d, d.Link)
 		for i, conn := range conns {
 			if i%2 == 0 {

@@ -21,6 +21,7 @@ type commits struct {
 	flying   *batch
 	deadline time.Time // of the flying batch
 	epoch    uint64    // of the committer: one that finds another number here has been replaced
+	writing  *journal  // that the flying batch goes to
 	why      string
 	sealErr  error // of the end of the log; read once the committer has ended
 
@@ -189,9 +190,9 @@ func (s *Store) start(j *journal, err error) {
 	if err != nil {
 		c.mu.Lock()
 		lost = c.takeOffLocked()
-		c.degradeLocked()
+		c.degradeLocked(err)
 		c.mu.Unlock()
-		c.nowDegraded(err)
+		c.logDegraded(err)
 	}
 	s.checkLogs()
 	s.work.Go(func() { c.run(lost) })
@@ -270,14 +271,18 @@ func (c *committer) takeOffLocked() *batch {
 // flush makes a batch durable. If that fails it returns the batch: the store is degraded then. It returns false if this
 // committer has been replaced.
 func (c *committer) flush(b *batch) (lost *batch, ok bool) {
+	c.mu.Lock()
+	c.writing = c.journal
 	c.watch.Reset(time.Until(c.deadline))
+	c.mu.Unlock()
 	log := c.journal.number
 	err := c.write(b)
 	if c.journal.number != log {
 		c.checkLogs()
 	}
-	if err == nil && c.wantsCut() {
-		err = c.cut(b)
+	cutting := err == nil && c.wantsCut()
+	if cutting {
+		err = c.journal.rotate()
 	}
 	c.watch.Stop()
 	c.mu.Lock()
@@ -287,12 +292,15 @@ func (c *committer) flush(b *batch) (lost *batch, ok bool) {
 		return nil, false
 	}
 	if err != nil {
-		c.degradeLocked()
+		c.degradeLocked(err)
 		c.mu.Unlock()
-		c.nowDegraded(err)
+		c.logDegraded(err)
 		return b, true
 	}
 	c.publishLocked(b)
+	if cutting {
+		c.cutLocked(b)
+	}
 	c.mu.Unlock()
 	b.settle(nil)
 	c.recycle(b)

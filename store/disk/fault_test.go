@@ -29,8 +29,8 @@ func TestFailingDisk(t *testing.T) {
 				}
 			}
 			disk.set(failing(ops))
-			if d := take(t, s, request(1)); !d.Admitted {
-				t.Fatal("refused because the disk fails")
+			if d := take(t, s, request(4)); !d.Admitted || !d.Degraded { // and is not touched again
+				t.Fatalf("as the disk fails: admitted=%v degraded=%v, want both", d.Admitted, d.Degraded)
 			}
 			eventually(t, "the store is degraded", func() bool { return s.Stats().Degraded })
 			for i := range 200 {
@@ -38,7 +38,7 @@ func TestFailingDisk(t *testing.T) {
 				if err != nil || !d.Degraded || c != (signpost.Commit{}) {
 					t.Fatalf("take while the disk fails: degraded=%v commit=%v error=%v", d.Degraded, c, err)
 				}
-				if want := i < 89; d.Admitted != want {
+				if want := i < 90; d.Admitted != want {
 					t.Fatalf("take %d while the disk fails: admitted=%v, want %v", i, d.Admitted, want)
 				}
 			}
@@ -63,7 +63,7 @@ func TestFailingDisk(t *testing.T) {
 			mustClose(t, s)
 
 			s = mustOpen(t, dir, Options{})
-			for n, want := range map[int]uint32{1: 100, 2: 1, 3: 1} {
+			for n, want := range map[int]uint32{1: 100, 2: 1, 3: 1, 4: 1} {
 				wantUsed(t, s, n, want)
 			}
 		})
@@ -92,6 +92,11 @@ func TestHangingDisk(t *testing.T) {
 		t.Fatalf("admitted=%v degraded=%v, want both", d.Admitted, d.Degraded)
 	}
 	wantHealthy(t, s)
+	s.dir.mu.Lock()
+	if hangs := s.dir.logs[0]; hangs.reusable {
+		t.Errorf("log %d would be written over while a sync of it hangs", hangs.number)
+	}
+	s.dir.mu.Unlock()
 	eventually(t, "takes are durable while the sync still hangs", func() bool { return !take(t, s, request(2)).Degraded })
 	close(release)
 	counted := used(t, s, 2)
@@ -101,6 +106,47 @@ func TestHangingDisk(t *testing.T) {
 	s = mustOpen(t, dir, Options{})
 	wantUsed(t, s, 1, 2)
 	wantUsed(t, s, 2, counted)
+}
+
+// TestLeftBehind lets a committer hang while it begins a log, and come back when another one has long gone on. What it
+// had to write is old by then, and must not come back at the next open.
+func TestLeftBehind(t *testing.T) {
+	dir, disk := t.TempDir(), &faulty{}
+	s := mustOpen(t, dir, Options{files: disk, CommitTimeout: 200 * time.Millisecond, logSize: 2 << 10})
+	q := request(1)
+	q.Bound = signpost.MustParseBound("1000000/min")
+	var hung atomic.Int32
+	release := make(chan struct{})
+	disk.set(func(op, name string) error {
+		if op == "rename" && strings.HasSuffix(name, logSuffix) && hung.CompareAndSwap(0, 1) {
+			<-release
+		}
+		return nil
+	})
+	want := uint32(0)
+	for hung.Load() == 0 {
+		take(t, s, q)
+		want++
+	}
+	wantHealthy(t, s)
+	for range 20 {
+		take(t, s, q)
+		want++
+	}
+	wantHealthy(t, s)
+	before := runtime.NumGoroutine()
+	close(release)
+	eventually(t, "the committer that was left behind has ended", func() bool { return runtime.NumGoroutine() < before })
+	c := mustOpen(t, copyDir(t, dir), Options{})
+	if d := take(t, c, q); d.Windows()[0].Used != want+1 {
+		t.Errorf("%d used after a crash, want %d", d.Windows()[0].Used, want+1)
+	}
+	mergeNow(t, s)
+	mustClose(t, s)
+	c = mustOpen(t, dir, Options{})
+	if d := take(t, c, q); d.Windows()[0].Used != want+1 {
+		t.Errorf("%d used after a merge, want %d", d.Windows()[0].Used, want+1)
+	}
 }
 
 // TestDeadDisk lets every operation hang. Takes are answered, and Close returns.
@@ -208,6 +254,7 @@ func TestColdReadFails(t *testing.T) {
 			mustClose(t, s)
 
 			s = mustOpen(t, dir, Options{files: disk, CommitTimeout: 100 * time.Millisecond})
+			wantUsed(t, s, 2, 1) // so this one is in memory
 			release := make(chan struct{})
 			disk.set(func(op, name string) error {
 				if op == "read" && how == "hang" {
@@ -224,6 +271,11 @@ func TestColdReadFails(t *testing.T) {
 					t.Fatalf("take %d: used %d admitted=%v degraded=%v error=%v", i, d.Windows()[0].Used, d.Admitted, d.Degraded, err)
 				}
 			}
+			if d := take(t, s, request(2)); d.Degraded {
+				t.Error("a key in memory is degraded because another cannot be read")
+			}
+			// What a crash would leave now has not lost what was stored.
+			wantUsed(t, mustOpen(t, copyDir(t, dir), Options{}), 1, 60)
 			if _, err := s.Inspect(t.Context(), keyOf(1), t0); err == nil {
 				t.Error("inspecting a key that cannot be read is no error")
 			}
@@ -237,7 +289,7 @@ func TestColdReadFails(t *testing.T) {
 			mustClose(t, s)
 			s = mustOpen(t, dir, Options{})
 			wantUsed(t, s, 1, 70)
-			wantUsed(t, s, 2, 1)
+			wantUsed(t, s, 2, 2)
 		})
 	}
 }

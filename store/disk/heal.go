@@ -27,17 +27,21 @@ func (s *Store) overdue() {
 		s.mu.Unlock()
 		return
 	}
+	s.writing.fenced.Store(true)
 	s.epoch++
 	c := &committer{Store: s, mine: s.epoch}
-	s.degradeLocked()
+	err := fmt.Errorf("write: no answer from the disk within %v", s.timeout)
+	s.degradeLocked(err)
 	s.mu.Unlock()
-	s.nowDegraded(fmt.Errorf("write: no answer from the disk within %v", s.timeout))
+	s.logDegraded(err)
 	s.work.Go(func() { c.run(b) })
 }
 
 // degradeLocked gives up, for now, on all that is not durable. What fills goes on filling, with nobody waiting
 // for it. It needs mu.
-func (s *Store) degradeLocked() {
+func (s *Store) degradeLocked(err error) {
+	s.failures.Add(1)
+	s.why = fmt.Sprintf("commit: %v", err)
 	s.degraded.Store(true)
 	lost, old := s.flying, s.filling
 	s.flying = nil
@@ -48,8 +52,7 @@ func (s *Store) degradeLocked() {
 	old.settle(signpost.ErrNotDurable)
 }
 
-func (s *Store) nowDegraded(err error) {
-	s.failed("commit", err)
+func (s *Store) logDegraded(err error) {
 	s.log.Error("the store is degraded: counts stand in memory and are not durable", "cause", err)
 }
 

@@ -5,6 +5,7 @@ package disk
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"sync/atomic"
 )
@@ -41,9 +42,13 @@ type journal struct {
 	file   file
 	at     int64
 	buf    []byte
-	last   uint64 // the last frame that was written here, or was durable before
-	synced uint64 // the last frame that is durable
+	last   uint64      // the last frame that was written here, or was durable before
+	synced uint64      // the last frame that is durable
+	fenced atomic.Bool // another journal goes on: nothing may be written here any more
 }
+
+// errFenced ends a committer that was left behind.
+var errFenced = errors.New("left behind")
 
 func openJournal(d *directory, fr *frames, sync bool) (*journal, error) {
 	durable := fr.durable.Load()
@@ -73,7 +78,12 @@ func (j *journal) write() error {
 			return err
 		}
 	}
+	// The number comes first. If the fence is not up by now, every log that another journal opens, and every frame
+	// in it, has a higher number than this one: what is written here late is replayed first.
 	number := j.frames.written.Add(1)
+	if j.fenced.Load() {
+		return errFenced
+	}
 	b := j.buf
 	binary.LittleEndian.PutUint32(b, uint32(size))
 	binary.LittleEndian.PutUint64(b[8:], number)

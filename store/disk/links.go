@@ -6,6 +6,7 @@ package disk
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -183,9 +184,12 @@ func (l *Links) Show(ctx context.Context, id string) (link.Record, time.Time, er
 
 // List implements [link.Registry].
 func (l *Links) List(ctx context.Context, after string, limit int) ([]link.Record, error) {
-	from := firstAfter(after)
+	from, err := firstAfter(after)
+	if err != nil {
+		return nil, fmt.Errorf("list links: %w", err)
+	}
 	if from == nil || limit <= 0 {
-		return nil, ctx.Err()
+		return nil, nil
 	}
 	records, err := bounded(ctx, l.store, func() (records []link.Record, err error) {
 		err = l.store.scan(linkKind, *from, func(i id, value []byte) (bool, error) {
@@ -203,29 +207,22 @@ func (l *Links) List(ctx context.Context, after string, limit int) ([]link.Recor
 	return records, nil
 }
 
-// firstAfter returns the lowest id whose public name is above after, or nil if there is none.
-func firstAfter(after string) *id {
+// firstAfter returns the lowest id whose public name is above a name, or nil if there is none.
+func firstAfter(after string) (*id, error) {
 	var from id
+	if after == "" {
+		return &from, nil
+	}
 	b, err := hex.DecodeString(after)
-	if err != nil || len(b) > 8 {
-		// Not an ID. Names are lower-case hexadecimal digits of one length, so the order of the texts decides.
-		for n := len(after); n > 0; n-- {
-			if b, err = hex.DecodeString(after[:n&^1]); err == nil {
-				break
-			}
-		}
-		b = b[:min(len(b), 8)]
+	if err != nil || len(b) != len(name{}) {
+		return nil, fmt.Errorf("%w: the ID to go on after is not 16 hexadecimal digits", signpost.ErrUsage)
 	}
-	copy(from[:], b)
-	if len(after) < 16 {
-		return &from
+	next := binary.BigEndian.Uint64(b) + 1
+	if next == 0 {
+		return nil, nil
 	}
-	for n := 7; n >= 0; n-- {
-		if from[n]++; from[n] != 0 {
-			return &from
-		}
-	}
-	return nil
+	binary.BigEndian.PutUint64(from[:], next)
+	return &from, nil
 }
 
 // Seen implements [link.Registry]. It notes a link that is held in memory, as every link is that was resolved lately.

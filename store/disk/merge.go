@@ -65,15 +65,12 @@ func (s *Store) wantMerge() {
 // wantsCut reports that the committer has to begin a new log for a merge.
 func (c *committer) wantsCut() bool { return c.wanted.Load() && !c.merging.Load() }
 
-// cut begins a new log after b and lets what lies before it be merged.
-func (c *committer) cut(b *batch) error {
-	if err := c.journal.rotate(); err != nil {
-		return err
-	}
+// cutLocked lets what lies before the log that was just begun, after b, be merged. It needs mu: a committer that has been
+// replaced must not ask for that, because others have written since.
+func (c *committer) cutLocked(b *batch) {
 	c.wanted.Store(false)
 	c.merging.Store(true)
-	c.cuts <- cut{batch: b.number, frame: c.journal.last, log: c.journal.number}
-	return nil
+	c.cuts <- cut{batch: b.number, frame: c.journal.last, log: c.journal.number} // there is room: nothing is merging
 }
 
 // checkLogs wants a merge when there are many logs.

@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/signposthq/signpost/link"
+)
+
+// readJSON reads one object without unknown fields. If it cannot, it answers and returns false.
+func readJSON(w http.ResponseWriter, r *http.Request, into any) bool {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxQuestion))
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		writeProblem(w, terms.TooLarge(maxQuestion))
+		return false
+	}
+	if err != nil {
+		writeProblem(w, *badRequest("the body could not be read"))
+		return false
+	}
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		writeProblem(w, *badRequest(describeJSON(err)))
+		return false
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		writeProblem(w, *badRequest("the body holds more than one JSON value"))
+		return false
+	}
+	return true
+}
+
+// describeJSON says what is wrong with a body without repeating any of its values, one of
+// which can be a link.
+func describeJSON(err error) string {
+	var (
+		syntax *json.SyntaxError
+		typed  *json.UnmarshalTypeError
+	)
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "the body is not a whole JSON object"
+	case errors.As(err, &syntax):
+		return fmt.Sprintf("the body is not JSON, at byte %d", syntax.Offset)
+	case errors.As(err, &typed):
+		return fmt.Sprintf("%s: want %s, not %s", typed.Field, typed.Type, typed.Value)
+	}
+	return link.Redact(err.Error())
+}
+
+func writeJSON(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Cache-Control", "no-store")
+	writeDocument(w, status, body)
+}
+
+// writeDocument is writeJSON for a body whose caching the caller has spoken about.
+func writeDocument(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	json.NewEncoder(w).Encode(body) // an error means that the client has gone
+}
