@@ -86,7 +86,7 @@ func Run(ctx context.Context, o Options) error {
 
 // start opens everything and serves. What it opened before an error, close closes.
 func (d *daemon) start(ctx context.Context, c Config) (err error) {
-	if d.store, err = openStore(&c, d.telemetry, d.log); err != nil {
+	if d.store, err = openStore(ctx, &c, d.telemetry, d.log); err != nil {
 		return err
 	}
 	token, err := adminToken(&c)
@@ -108,7 +108,10 @@ func (d *daemon) start(ctx context.Context, c Config) (err error) {
 		return err
 	}
 	first, err := firstLink(ctx, d.store.links)
-	if err != nil {
+	switch {
+	case errors.Is(err, link.ErrUnavailable): // a server that will come; links can be minted then
+		d.log.Warn("no first link", "error", err)
+	case err != nil:
 		return err
 	}
 

@@ -50,6 +50,12 @@ type Options struct {
 	Prefix string
 }
 
+// Check returns an error that lists every fault of the options, and no password, without asking a server.
+func (o Options) Check() error {
+	_, err := o.client()
+	return err
+}
+
 func (o *Options) prefix() string {
 	if o.Prefix == "" {
 		return DefaultPrefix
