@@ -3,6 +3,7 @@
 
 -- check does on a reserved key whatever the other scripts and releases do, often or seldom, so that what a server does not
 -- allow shows when a store is opened. KEYS[1] has windows, KEYS[2] leases.
+local clock, load = tools()
 clock()
 load(KEYS[1])
 call('SET', KEYS[1], VERSION, 'PX', SLACK)

@@ -5,6 +5,7 @@
 --
 -- KEYS[1] has the windows; KEYS[2], if it is given, the leases. ARGV[1] is the instant (0: the server's clock).
 -- It returns a list: one string of the instant and the windows, then each lease's id and expiry, first to expire first.
+local clock, load = tools()
 local now = unpack('>I8', ARGV[1])
 if now == 0 then now = clock() end
 local state, unknown = load(KEYS[1])

@@ -4,6 +4,7 @@
 -- renew extends a living lease, and returns its new expiry or 0.
 --
 -- KEYS[1] has the leases. ARGV[1] is the instant (0: the server's clock), ARGV[2] the id of the lease.
+local clock = tools()
 local now = unpack('>I8', ARGV[1])
 if now == 0 then now = clock() end
 local expires = tonumber(call('ZSCORE', KEYS[1], ARGV[2]) or 0)

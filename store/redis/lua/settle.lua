@@ -5,6 +5,7 @@
 --
 -- KEYS[1] has the windows. ARGV[1] is the instant (0: the server's clock) and records as they are stored, at most
 -- MAX_LENGTHS and one for an interval. A count of an interval that a take would not be judged in is dropped.
+local clock, load, find, write = tools()
 local now, first = unpack('>I8', ARGV[1])
 if now == 0 then now = clock() end
 local state, unknown = load(KEYS[1])

@@ -11,9 +11,15 @@
 -- for one slot to be free, and the windows as they were before any charge, so that the caller can judge as well.
 local request, leases = ARGV[1], KEYS[2]
 local now, cost, next = unpack('>I8I4', request)
-if now == 0 then now = clock() end
-local state, unknown = load(KEYS[1])
-if unknown then return unknown end
+if now == 0 then -- as clock does
+  local time = call('TIME')
+  now = time[1] * 1000 + floor(time[2] / 1000)
+end
+local state = call('GET', KEYS[1]) or '' -- as load does
+if state ~= '' and (string.byte(state) ~= 1 or #state % SIZE ~= 1) then
+  local _, load = tools()
+  return select(2, load(KEYS[1]))
+end
 
 local admitted, charged, moved, life = true, VERSION, VERSION, 0
 local place, inplace = FIRST, true -- a state nearly always has the windows of the bound, in its order
@@ -23,6 +29,7 @@ while next < #request do
   if place < #state then stored, number, used, place = unpack(RECORD, state, place) end
   if stored ~= seconds then
     inplace = false
+    local _, _, find = tools()
     number, used = find(state, seconds)
   end
   local length = seconds * 1000
@@ -62,6 +69,7 @@ if admitted then -- Step 4. The first write is one that a server without memory 
   if inplace and #charged == #state then
     call('SET', KEYS[1], charged, 'PX', life + SLACK)
   else
+    local _, _, _, write = tools()
     write(KEYS[1], state, now, charged)
   end
   if leases then
@@ -70,6 +78,7 @@ if admitted then -- Step 4. The first write is one that a server without memory 
     call('PEXPIRE', leases, LEASE_LIFE + SLACK)
   end
 elseif #moved > 1 then
+  local _, _, _, write = tools()
   write(KEYS[1], state, now, moved)
 end
 return pack('>BI8I4I8', admitted and 1 or 0, now, alive, frees) .. state

@@ -6,6 +6,7 @@
 -- KEYS: the record; the ids of all records, in order; when ended records are dropped; when try links that are alive expire.
 -- ARGV: the id; the hash; the record; when it expires and when it was revoked (0: never); how many try
 -- links may be alive ("" if this is none); how long an ended record is kept. Times are in Unix milliseconds.
+local clock = tools()
 local record, ids, ends, tries = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local id, expires, revoked, most, keep = ARGV[1], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 local now = clock()

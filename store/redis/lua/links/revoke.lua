@@ -5,6 +5,7 @@
 --
 -- KEYS: the record; when ended records are dropped; when try links that are alive expire; when the link was last seen.
 -- ARGV: the id; when it was revoked; how long an ended record is kept.
+local clock = tools()
 local record, ends, tries, seen = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local keep = tonumber(ARGV[3])
 if call('EXISTS', record) == 1 and call('HSETNX', record, 'revoked', ARGV[2]) == 1 then
