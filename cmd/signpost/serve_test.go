@@ -372,7 +372,7 @@ func TestWhatDoesNotStartSaysWhy(t *testing.T) {
 		{[]string{"serve", "--config", "missing.yaml"}, 1, "read configuration: open missing.yaml"},
 		{[]string{"serve", "--store", "floppy"}, 1, `--store: store: "floppy" is not one of`},
 		{[]string{"serve", "--store", "memory", "--door", address}, 1, "listen for the door: listen tcp " + address},
-		{[]string{"serve", "--store", "memory", "--door", "127.0.0.1:0", "--admin", "192.0.2.1:1"}, 1, "listen for the admin: listen tcp 192.0.2.1:1"},
+		{[]string{"serve", "--store", "memory", "--door", "127.0.0.1:0", "--api", "127.0.0.1:0", "--admin", "192.0.2.1:1"}, 1, "listen for the admin: listen tcp 192.0.2.1:1"},
 	} {
 		child := spawn(t, t.TempDir(), nil, c.args...)
 		if code := child.exit(t); code != c.code || !strings.Contains(child.log.String(), c.says) {

@@ -30,7 +30,7 @@ type Key struct {
 	Concurrency KeyConcurrency `json:"concurrency"`
 	// RetryAfterSeconds is how long it takes until all that is full can admit; absent: nothing is full, or
 	// what is full never admits.
-	RetryAfterSeconds int64 `json:"retry_after_seconds,omitempty"`
+	RetryAfterSeconds int64 `json:"retryAfterSeconds,omitempty"`
 	// Degraded says that the store did not answer, and that these are the local counts.
 	Degraded bool `json:"degraded"`
 }
@@ -49,7 +49,7 @@ type KeyWindow struct {
 // KeyConcurrency is how many leases are alive. Their IDs are not told: whoever knows one can give the lease back.
 type KeyConcurrency struct {
 	Limit *int `json:"limit,omitempty"` // absent if no bound is known
-	InUse int  `json:"in_use"`
+	InUse int  `json:"inUse"`
 	Full  bool `json:"full"`
 }
 

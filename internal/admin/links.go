@@ -42,11 +42,11 @@ type Link struct {
 	State  string      `json:"state"` // "live", "expired" or "revoked"
 	// Bound is the link's own, if it has one; HeldTo is what it is held to now.
 	Bound    signpost.Bound `json:"bound,omitzero"`
-	HeldTo   signpost.Bound `json:"held_to"`
+	HeldTo   signpost.Bound `json:"heldTo"`
 	Created  time.Time      `json:"created"`
 	Expires  time.Time      `json:"expires,omitzero"`   // absent: never
 	Revoked  time.Time      `json:"revoked,omitzero"`   // absent: not revoked
-	LastSeen time.Time      `json:"last_seen,omitzero"` // absent: never used; to the minute
+	LastSeen time.Time      `json:"lastSeen,omitzero"` // absent: never used; to the minute
 }
 
 // MintedLink is a link and, this once, the credential itself.

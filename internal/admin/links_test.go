@@ -135,7 +135,7 @@ func TestALinkIsShownOnceAndFollowedByItsID(t *testing.T) {
 	_, inspected := f.send(t, "GET", "/v1/keys/"+minted.ID, "")
 	_, revoked := f.send(t, "POST", "/v1/links/"+minted.ID+"/revoke", "")
 	for _, answer := range []string{shown, listed, revoked} {
-		if !strings.Contains(answer, `"label":"nightly"`) || !strings.Contains(answer, `"last_seen":"2026-01-15T10:00:00Z"`) {
+		if !strings.Contains(answer, `"label":"nightly"`) || !strings.Contains(answer, `"lastSeen":"2026-01-15T10:00:00Z"`) {
 			t.Errorf("answer lacks the label or when it was last seen: %s", answer)
 		}
 	}

@@ -124,6 +124,7 @@ func (a *api) take(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	d, err := a.limiter.Take(r.Context(), q)
+	d.Expensive = q.Expensive // also of no decision, for who counts it
 	a.took(doorAPI, caller, q.Key, &d, err)
 	writeDecision(w, &d, err)
 }
@@ -151,7 +152,6 @@ func writeDecision(w http.ResponseWriter, d *signpost.Decision, err error) {
 	status := http.StatusOK
 	if !d.Admitted {
 		status = http.StatusTooManyRequests
-		render.NoStore(h)
 		if s := d.RetryAfterSeconds(); s > 0 {
 			h.Set("Retry-After", strconv.FormatInt(s, 10))
 		}

@@ -303,3 +303,34 @@ func metric(t *testing.T, d *running, series string) string {
 	}
 	return ""
 }
+
+func TestHeaderFamiliesCanBeTurnedOff(t *testing.T) {
+	for _, c := range []struct {
+		setting           string
+		ratelimit, legacy bool
+	}{
+		{"HEADERS_RATELIMIT=true", true, true},
+		{"HEADERS_RATELIMIT=false", false, true},
+		{"HEADERS_X_RATELIMIT=false", true, false},
+	} {
+		d := start(t, c.setting, "BEFORE_HANDLER=true")
+		h := ask(t, "GET", d.Door+"/read/welcome", "", bearer(d.Link)...).header
+		if got := h["Ratelimit"] != nil; got != c.ratelimit {
+			t.Errorf("%s: RateLimit %v", c.setting, h["Ratelimit"])
+		}
+		if got := h["X-Ratelimit-Limit"] != nil; got != c.legacy {
+			t.Errorf("%s: X-RateLimit-Limit %v", c.setting, h["X-Ratelimit-Limit"])
+		}
+	}
+}
+
+// A preflight carries no link, and has none to be counted for.
+func TestPreflights(t *testing.T) {
+	up := upstream(t, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	preflight := []string{"Origin", "https://app.example", "Access-Control-Request-Method", "POST"}
+	d := start(t, "UPSTREAM="+up)
+	wantStatus(t, "preflight", ask(t, "OPTIONS", d.Door+"/", "", preflight...), 204)
+	wantStatus(t, "OPTIONS that is none", ask(t, "OPTIONS", d.Door+"/", ""), 401)
+	d = start(t, "UPSTREAM="+up, "PREFLIGHTS=false")
+	wantStatus(t, "preflight where they are counted", ask(t, "OPTIONS", d.Door+"/", "", preflight...), 401)
+}

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/signposthq/signpost/door/render"
 	"github.com/signposthq/signpost/link"
 )
 
@@ -56,8 +57,9 @@ func describeJSON(err error) string {
 	return link.Redact(err.Error())
 }
 
+// writeJSON answers with a body that no cache keeps.
 func writeJSON(w http.ResponseWriter, status int, body any) {
-	w.Header().Set("Cache-Control", "no-store")
+	render.NoStore(w.Header())
 	writeDocument(w, status, body)
 }
 
