@@ -10,19 +10,21 @@ FUZZTIME    ?= 20s
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: ## run the limiter in front of a sample API, on the embedded store
-	go run ./cmd/signpost serve
+run: build ## run the limiter in front of a sample API, on the embedded store
+	@exec bin/signpost serve
 
 build: ## build bin/signpost
 	go build -trimpath -o bin/signpost ./cmd/signpost
 
 test: needs check unit ## install what the tests need, then check and test everything
 
+# The race detector needs a C compiler.
 needs:
-	scripts/needs nginx curl redis-server
+	scripts/needs gcc=gcc,libc6-dev git curl nginx redis-server
 
 check: ## format, vet, staticcheck, known vulnerabilities
 	scripts/gofmt
+	go mod tidy -diff
 	go vet ./...
 	cd bench && go vet ./...
 	go run $(STATICCHECK) ./...

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -217,4 +218,54 @@ func TestRedact(t *testing.T) {
 			t.Errorf("Within(%q) = %v", text, got)
 		}
 	}
+}
+
+func TestWithinURL(t *testing.T) {
+	l := link.Mint().Reveal()
+	var all strings.Builder
+	for _, c := range []byte(l) {
+		fmt.Fprintf(&all, "%%%02x", c)
+	}
+	for text, want := range map[string]bool{
+		"":                                   false,
+		"/a%20b?q=%zz%":                      false,
+		"/s/" + l[:link.Len-1] + "%zz":       false,
+		l:                                    true,
+		"/?x=" + l + "&y=%zz":                true,
+		"%73p_" + l[3:]:                      true,
+		"%zz%73p%5F" + l[3:] + "%":           true,
+		"%%73p%5f" + l[3:]:                   true,
+		"%2573p_" + l[3:]:                    true, // twice
+		"%25%37%33p_" + l[3:]:                true,
+		"%252573p_" + l[3:]:                  true,
+		all.String():                         true,
+		strings.ToUpper(all.String()) + "%4": true,
+		strings.ReplaceAll(all.String(), "%", "%25"): true,
+	} {
+		if got := link.WithinURL(text); got != want {
+			t.Errorf("WithinURL(%q) = %v", strings.ReplaceAll(text, l[3:], "LINK"), got)
+		}
+	}
+}
+
+// One pass that leaves bad escapes as they are is what a lenient reader of URLs makes; what it finds, WithinURL finds.
+func FuzzWithinURL(f *testing.F) {
+	l := link.Mint().Reveal()
+	for _, seed := range []string{"LINK", "%73p_REST", "%73p_REST&x=%zz", "%", "%7", "%2573p_REST", "%%73p_REST", "%25sp_REST"} {
+		f.Add(seed)
+	}
+	escape := regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		text = strings.NewReplacer("LINK", l, "REST", l[3:]).Replace(text)
+		plain := escape.ReplaceAllStringFunc(text, func(e string) string {
+			b, err := hex.DecodeString(e[1:])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(b)
+		})
+		if (link.Within(text) || link.Within(plain)) && !link.WithinURL(text) {
+			t.Errorf("WithinURL does not see the link in %q", text)
+		}
+	})
 }

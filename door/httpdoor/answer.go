@@ -21,7 +21,7 @@ const (
 )
 
 // answer writes a problem: the whole answer of the door. What outer layers have set stays, but
-// for what would let a cache keep it.
+// for what is about caching.
 func (p *pass) answer(w http.ResponseWriter, problem render.Problem) {
 	h := w.Header()
 	p.door.fields.Clear(h)

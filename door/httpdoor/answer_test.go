@@ -144,6 +144,18 @@ X-Signpost-RateLimit: degraded
 			header:  "Cache-Control: no-store\nCdn-Cache-Control: no-store\nX-Signpost-RateLimit: degraded\n",
 		},
 		{
+			name: "degraded, and has what clients need for If-Match", store: []func(*store){degraded}, status: 200,
+			handler: func(w http.ResponseWriter, r *http.Request) {
+				h := w.Header()
+				h.Set("Cache-Control", "max-age=60")
+				h.Set("Expires", "Thu, 15 Jan 2026 11:00:00 GMT")
+				h.Set("Surrogate-Control", "max-age=600")
+				h.Set("ETag", `"1"`)
+				h.Set("Last-Modified", "Thu, 15 Jan 2026 09:00:00 GMT")
+			},
+			header: "Cache-Control: no-store\nCdn-Cache-Control: no-store\nEtag: \"1\"\nLast-Modified: Thu, 15 Jan 2026 09:00:00 GMT\nX-Signpost-RateLimit: degraded\n",
+		},
+		{
 			name: "degraded, and a cache would add the fields to what it holds", store: []func(*store){degraded}, status: 304,
 			handler: func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(304) },
 		},
@@ -318,7 +330,7 @@ func TestNamesOnTheWire(t *testing.T) {
 func TestRefusalInsideOtherLayers(t *testing.T) {
 	door := wrap(t, newStore(), httpdoor.Options{Identify: caller("0/min"), OmitRateLimit: true}, hello)
 	outer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for _, name := range []string{"ETag", "Last-Modified", "Expires", "Surrogate-Control", "Cloudflare-CDN-Cache-Control"} {
+		for _, name := range []string{"ETag", "Last-Modified", "Age", "Expires", "Surrogate-Control", "Surrogate-Key", "Cache-Tag", "Edge-Cache-Tag", "Cloudflare-CDN-Cache-Control"} {
 			w.Header().Set(name, "of the route")
 		}
 		w.Header().Set("Cache-Control", "public, max-age=300")

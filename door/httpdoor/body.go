@@ -5,6 +5,7 @@ package httpdoor
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net/http"
@@ -12,6 +13,10 @@ import (
 
 	"github.com/signposthq/signpost"
 )
+
+// ErrBody is wrapped by every error of reading a request's body that is the client's: its encoding is
+// broken, or it ends before its end. A proxy tells it from a failure of what is behind it.
+var ErrBody = errors.New("request body cannot be read")
 
 // errTooLarge is how a meter says that what it measures is above the limit.
 var errTooLarge = errors.New("request body is too large")
@@ -52,7 +57,7 @@ func (b *body) limit(r *http.Request, most int64, c signpost.Commit) bool {
 	return true
 }
 
-// Read implements io.Reader. Beyond the limit it returns an *http.MaxBytesError.
+// Read implements io.Reader. Beyond the limit it returns an *http.MaxBytesError, of a body that is broken an [ErrBody].
 func (b *body) Read(p []byte) (int, error) {
 	if b.err != nil || len(p) == 0 {
 		return 0, b.err
@@ -71,6 +76,8 @@ func (b *body) Read(p []byte) (int, error) {
 	if int64(n) > b.left || errors.Is(err, errTooLarge) {
 		n, err = int(min(int64(n), b.left)), &http.MaxBytesError{Limit: b.max}
 		b.tooLarge.Store(true)
+	} else if err != nil && err != io.EOF {
+		err = fmt.Errorf("%w: %w", ErrBody, err)
 	}
 	b.left -= int64(n)
 	b.err = err

@@ -88,7 +88,7 @@ type Event struct {
 	Outcome  Outcome
 	Caller   Caller            // the zero Caller if none was identified
 	Decision signpost.Decision // the zero Decision if none was made; Degraded if the answer was
-	Err      error             // why, for Unavailable and Aborted; it holds no credential unless Identify puts one in
+	Err      error             // why, for Aborted, and for Unavailable without a Decision; it holds no credential unless Identify puts one in
 }
 
 // Outcome is what became of a request. There are only these.
@@ -97,13 +97,13 @@ type Outcome string
 const (
 	Admitted          Outcome = "admitted"           // and charged
 	Uncounted         Outcome = "uncounted"          // a preflight, or admitted by another door before
-	Refused           Outcome = "refused"            // 429
+	Refused           Outcome = "refused"            // 429: a bound was looked at, and refused
 	NoCredential      Outcome = "no_credential"      // 401
 	UnknownCredential Outcome = "unknown_credential" // 401
 	BadCredential     Outcome = "bad_credential"     // 400
 	TooLarge          Outcome = "too_large"          // 413 before the take
 	BadEncoding       Outcome = "bad_encoding"       // 415
-	Unavailable       Outcome = "unavailable"        // 503
+	Unavailable       Outcome = "unavailable"        // 503; with a Decision if a store that does not answer is told to deny then
 	Aborted           Outcome = "aborted"            // the client went away before it could be answered
 )
 

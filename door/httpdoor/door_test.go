@@ -258,9 +258,11 @@ func TestDeniedWithoutACountIsUnavailable(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	door, err := httpdoor.New(signpost.New(store, signpost.Options{}), httpdoor.Options{Identify: func(*http.Request) (httpdoor.Caller, error) {
-		return httpdoor.Caller{Key: signpost.KeyOf("t", "denied"), Bound: signpost.DefaultBound}, nil
-	}})
+	var event httpdoor.Event
+	door, err := httpdoor.New(signpost.New(store, signpost.Options{}), httpdoor.Options{
+		Identify: caller("600/min"),
+		Observe:  func(e httpdoor.Event) { event = e },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,6 +272,9 @@ func TestDeniedWithoutACountIsUnavailable(t *testing.T) {
 	h := w.Header()
 	if w.Code != 503 || h.Get("Retry-After") != "1" || h.Get("Cache-Control") != "no-store" || len(h["X-Signpost-RateLimit"]) != 1 || h["RateLimit"] != nil {
 		t.Errorf("got %d %v, want a degraded 503 with Retry-After: 1 and no counters", w.Code, h)
+	}
+	if event.Outcome != httpdoor.Unavailable || event.Decision.Admitted || !event.Decision.Degraded {
+		t.Errorf("observed %s of %+v, want unavailable of a degraded denial", event.Outcome, event.Decision)
 	}
 }
 

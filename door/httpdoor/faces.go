@@ -20,7 +20,10 @@ type (
 )
 
 // Flush implements http.Flusher.
-func (f flusher) Flush() { _ = f.w.FlushError() }
+func (f flusher) Flush() { _ = f.w.flush() }
+
+// FlushError is what http.ResponseController calls.
+func (f flusher) FlushError() error { return f.w.flush() }
 
 // Hijack implements http.Hijacker.
 func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) { return h.w.hijack() }
@@ -31,15 +34,15 @@ func (r readerFrom) ReadFrom(src io.Reader) (int64, error) { return r.w.readFrom
 // Push implements http.Pusher.
 func (p pusher) Push(target string, o *http.PushOptions) error { return p.w.push(target, o) }
 
-// faces returns w with the interfaces of the writer inside it. What can be hijacked through Unwrap
-// can be hijacked here, as there is no Unwrap to do it by.
+// faces returns w with the interfaces of the writer inside it. What can be flushed or hijacked through Unwrap
+// can be so here, as there is no Unwrap to do it by.
 func (w *writer) faces() http.ResponseWriter {
 	const flush, hijack, read, push = 1, 2, 4, 8
 	has := 0
-	if _, ok := w.inner.(http.Flusher); ok {
+	if reaches[http.Flusher](w.inner) || reaches[interface{ FlushError() error }](w.inner) {
 		has |= flush
 	}
-	if canHijack(w.inner) {
+	if reaches[http.Hijacker](w.inner) {
 		has |= hijack
 	}
 	if _, ok := w.inner.(io.ReaderFrom); ok {

@@ -171,6 +171,9 @@ func TestAbilitiesOfAnyWriter(t *testing.T) {
 			if got := has(w); got != i {
 				t.Errorf("inside %04b, seen %04b", i, got)
 			}
+			if is[interface{ FlushError() error }](w) != is[f](w) {
+				t.Errorf("inside %04b: FlushError and Flush do not go together", i)
+			}
 		}).ServeHTTP(inner, get())
 	}
 }
@@ -188,11 +191,18 @@ func (u unwrapper) Unwrap() http.ResponseWriter { return u.inner }
 
 func TestThroughOtherLayers(t *testing.T) {
 	s := newStore()
-	released := func() bool { return s.releases() == 1 }
+	released := func() bool { return s.releases() == 2 }
 	door := wrap(t, s, httpdoor.Options{Identify: caller("9/min"), Classify: allExpensive}, func(w http.ResponseWriter, r *http.Request) {
 		rc := http.NewResponseController(unwrapper{w})
 		if err := errors.Join(rc.SetReadDeadline(time.Time{}), rc.SetWriteDeadline(time.Time{}), rc.EnableFullDuplex()); err != nil {
 			t.Error(err)
+		}
+		if r.URL.Path == "/flush" {
+			fmt.Fprint(w, "hello")
+			if err := rc.Flush(); err != nil {
+				t.Error(err)
+			}
+			return
 		}
 		conn, rw, err := rc.Hijack()
 		if err != nil {
@@ -204,8 +214,10 @@ func TestThroughOtherLayers(t *testing.T) {
 		conn.Close()
 	})
 	server := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { door.ServeHTTP(unwrapper{w}, r) }), false)
-	if _, body := do(t, server, request(t, "GET", server.URL, nil)); body != "hello" {
-		t.Errorf("got %q", body)
+	for _, path := range []string{"/", "/flush"} {
+		if _, body := do(t, server, request(t, "GET", server.URL+path, nil)); body != "hello" {
+			t.Errorf("%s: got %q", path, body)
+		}
 	}
-	eventually(t, "the lease was released", released)
+	eventually(t, "the leases were released", released)
 }

@@ -4,15 +4,21 @@
 package httpdoor
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/signposthq/signpost"
 	"github.com/signposthq/signpost/door/render"
 	"github.com/signposthq/signpost/link"
 )
+
+// ResolveTimeout bounds how long Links waits for a registry to resolve a link. A request whose link is not
+// resolved by then is answered as ErrUnavailable.
+const ResolveTimeout = time.Second
 
 // These errors can be returned by Identify. They say how the door answers.
 var (
@@ -48,8 +54,8 @@ func (c *Caller) Seen(at signpost.Instant) {
 }
 
 // Links returns an Identify that knows callers by the link in their Authorization header field, and by nothing
-// else. Links without a bound of their own, minted by an owner, are held to owners; the zero Bound means
-// signpost.DefaultBound.
+// else. It waits for the registry for at most ResolveTimeout. Links without a bound of their own, minted by an owner,
+// are held to owners; the zero Bound means signpost.DefaultBound.
 func Links(reg link.Registry, owners signpost.Bound) func(*http.Request) (Caller, error) {
 	if owners.IsZero() {
 		owners = signpost.DefaultBound
@@ -60,7 +66,9 @@ func Links(reg link.Registry, owners signpost.Bound) func(*http.Request) (Caller
 			return Caller{}, err
 		}
 		h := l.Hash()
-		switch record, err := reg.Resolve(r.Context(), h); {
+		ctx, cancel := context.WithTimeout(r.Context(), ResolveTimeout)
+		defer cancel()
+		switch record, err := reg.Resolve(ctx, h); {
 		case err == nil:
 			return Caller{Key: h.Key(), Bound: record.HeldTo(owners), Name: h.ID(), registry: reg, hash: h}, nil
 		case errors.Is(err, link.ErrUnknown):

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/signposthq/signpost"
@@ -47,6 +48,14 @@ func (r *registry) Seen(_ link.Hash, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.seen = append(r.seen, at)
+}
+
+// hanging is a registry that answers nothing by itself.
+type hanging struct{ link.Registry }
+
+func (hanging) Resolve(ctx context.Context, _ link.Hash) (link.Record, error) {
+	<-ctx.Done()
+	return link.Record{}, ctx.Err()
 }
 
 func newRegistry(links ...link.Link) *registry {
@@ -165,6 +174,18 @@ func TestLinks(t *testing.T) {
 				t.Errorf("%v: %d with %v", err, w.Code, w.Header())
 			}
 		}
+	})
+	t.Run("a registry that hangs", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			begun := time.Now()
+			door := wrap(t, newStore(), httpdoor.Options{Identify: httpdoor.Links(hanging{}, signpost.Bound{})}, hello)
+			if w := record(door, bearing(owned)); w.Code != 503 || w.Header().Get("Retry-After") != "1" {
+				t.Errorf("%d with %v", w.Code, w.Header())
+			}
+			if waited := time.Since(begun); waited != httpdoor.ResolveTimeout {
+				t.Errorf("it was waited for %v, want %v", waited, httpdoor.ResolveTimeout)
+			}
+		})
 	})
 	t.Run("a flood of guesses charges nobody", func(t *testing.T) {
 		reg, s := newRegistry(owned), newStore()

@@ -22,7 +22,7 @@ const (
 )
 
 // hold keeps the lease of expensive work alive until the work ends, and gives it back once.
-// For cheap work it does nothing.
+// For cheap work it does nothing. Nothing is asked of the limiter while mu is held: the limiter has locks of its own.
 type hold struct {
 	limiter *signpost.Limiter
 
@@ -57,37 +57,52 @@ func (h *hold) renew() {
 	h.mu.Unlock()
 
 	renewed, err := h.limiter.Renew(ctx, lease)
+	if err == nil {
+		lease = renewed
+	}
+	if h.goOn(lease, err) {
+		h.limiter.Release(lease)
+	}
+}
 
+// goOn plans the next renewal after one that came back with a lease. It reports whether the work has ended meanwhile, so that
+// the lease is to be given back.
+func (h *hold) goOn(lease signpost.Lease, err error) (ended bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.cancel = nil
-	if err == nil {
-		h.lease = renewed
-	}
+	h.lease = lease
 	h.renewals++
 	switch {
 	case h.ended:
-		h.limiter.Release(h.lease)
 	case errors.Is(err, signpost.ErrLeaseGone), errors.Is(err, errors.ErrUnsupported):
 		// There is nothing to renew. The work goes on.
 	case h.renewals < int(maxHold/renewEvery):
 		h.timer.Reset(renewEvery)
 	}
+	return h.ended
 }
 
 // end gives the lease back. It may be called twice, and does not block.
 func (h *hold) end() {
+	if lease := h.finish(); !lease.IsZero() {
+		h.limiter.Release(lease)
+	}
+}
+
+// finish ends the renewals, and returns the lease that is to be given back now, or the zero Lease.
+func (h *hold) finish() signpost.Lease {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ended || h.lease.IsZero() {
-		return
+		return signpost.Lease{}
 	}
 	h.ended = true
 	h.timer.Stop()
 	if h.cancel != nil {
 		// A renewal may come back with another lease than it went with: it gives back what it gets.
 		h.cancel()
-		return
+		return signpost.Lease{}
 	}
-	h.limiter.Release(h.lease)
+	return h.lease
 }

@@ -128,6 +128,49 @@ func TestRenewalFails(t *testing.T) {
 	}
 }
 
+// The lease is given back with no lock of the door's held: the limiter may wait for locks of its own.
+func TestReleaseHoldsNoLock(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		duringRenewal bool
+	}{{"at the end of the work", false}, {"after a renewal", true}} {
+		t.Run(c.name, func(t *testing.T) {
+			tooLong := time.After(10 * time.Second) // not of the bubble, whose time stands still while a lock is waited for
+			synctest.Test(t, func(t *testing.T) {
+				s := bubbleStore()
+				answer := make(chan struct{})
+				s.renew = func(l signpost.Lease) (signpost.Lease, error) { <-answer; return l, nil }
+				var conn net.Conn
+				door := wrap(t, s, httpdoor.Options{Identify: caller("9/min"), Classify: allExpensive}, func(w http.ResponseWriter, r *http.Request) {
+					conn, _, _ = w.(http.Hijacker).Hijack()
+				})
+				door.ServeHTTP(newSpy(), get())
+				again := make(chan struct{})
+				s.release = func() { // whoever ends it a second time does not wait for the first
+					go func() { conn.Close(); close(again) }()
+					select {
+					case <-again:
+					case <-tooLong:
+						t.Error("it waits for the lock that the first holds")
+					}
+				}
+				if c.duringRenewal {
+					time.Sleep(11 * time.Second)
+					conn.Close()
+					close(answer)
+				} else {
+					conn.Close()
+				}
+				<-again
+				synctest.Wait()
+				if s.releases() != 1 {
+					t.Errorf("%d releases", s.releases())
+				}
+			})
+		})
+	}
+}
+
 // The work ends while a renewal is under way, which comes back with a lease of another place.
 func TestEndDuringRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -183,8 +183,12 @@ func (p *pass) take(w http.ResponseWriter) bool {
 		p.decision.Degraded = p.degraded
 	}
 	if !p.decision.Admitted {
+		problem := d.o.Terms.Refused(&p.decision, p.caller.kind())
 		p.outcome = Refused
-		p.answer(w, d.o.Terms.Refused(&p.decision, p.caller.kind()))
+		if problem.Status == http.StatusServiceUnavailable { // denied without a look at any bound
+			p.outcome = Unavailable
+		}
+		p.answer(w, problem)
 		return false
 	}
 	p.outcome = Admitted

@@ -34,6 +34,7 @@ type store struct {
 	released []signpost.LeaseID
 	renewed  int
 	renew    func(signpost.Lease) (signpost.Lease, error) // instead of the memory's
+	release  func()                                       // before every release
 }
 
 func newStore() *store { return &store{Store: memory.New(memory.Options{}), at: t0} }
@@ -55,7 +56,11 @@ func (s *store) Take(ctx context.Context, q signpost.Request) (signpost.Decision
 func (s *store) Release(l signpost.Lease) {
 	s.mu.Lock()
 	s.released = append(s.released, l.ID)
+	release := s.release
 	s.mu.Unlock()
+	if release != nil {
+		release()
+	}
 	s.Store.Release(l)
 }
 

@@ -111,14 +111,6 @@ func (w *writer) WriteString(s string) (int, error) {
 	return io.WriteString(w.inner, s)
 }
 
-// FlushError is what http.ResponseController calls.
-func (w *writer) FlushError() error {
-	if err := w.begin(http.StatusOK); err != nil {
-		return err
-	}
-	return http.NewResponseController(w.inner).Flush()
-}
-
 // SetReadDeadline is what http.ResponseController calls.
 func (w *writer) SetReadDeadline(t time.Time) error {
 	return http.NewResponseController(w.inner).SetReadDeadline(t)
@@ -134,7 +126,15 @@ func (w *writer) EnableFullDuplex() error {
 	return http.NewResponseController(w.inner).EnableFullDuplex()
 }
 
-// The faces below are shown only if the inner writer has them: see faces.
+// The faces below are shown only if the inner writer has them: see faces. Something that fails before a byte
+// has left must not decide what fields go with the status: the handler may still choose another answer.
+
+func (w *writer) flush() error {
+	if err := w.begin(http.StatusOK); err != nil {
+		return err
+	}
+	return http.NewResponseController(w.inner).Flush()
+}
 
 func (w *writer) readFrom(src io.Reader) (int64, error) {
 	if err := w.begin(http.StatusOK); err != nil {
@@ -154,7 +154,7 @@ func (w *writer) push(target string, o *http.PushOptions) error {
 }
 
 func (w *writer) hijack() (net.Conn, *bufio.ReadWriter, error) {
-	if err := w.begin(http.StatusSwitchingProtocols); err != nil {
+	if err := w.pass.settle(); err != nil {
 		return nil, nil, err
 	}
 	if w.replaced {
@@ -165,19 +165,20 @@ func (w *writer) hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, err
 	}
 	w.hijacked = true
+	_ = w.begin(http.StatusSwitchingProtocols) // it has settled; a handler may send the fields by itself
 	return w.pass.hold.until(conn), rw, nil
 }
 
-// canHijack reports whether w, or what it wraps, can be hijacked.
-func canHijack(w http.ResponseWriter) bool {
+// reaches reports whether w, or what it wraps, has a face that http.ResponseController looks for.
+func reaches[Face any](w http.ResponseWriter) bool {
 	for {
-		switch t := w.(type) {
-		case http.Hijacker:
+		if _, ok := w.(Face); ok {
 			return true
-		case interface{ Unwrap() http.ResponseWriter }:
-			w = t.Unwrap()
-		default:
+		}
+		wrapper, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
 			return false
 		}
+		w = wrapper.Unwrap()
 	}
 }

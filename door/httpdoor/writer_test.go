@@ -314,6 +314,66 @@ func TestFailedHijack(t *testing.T) {
 	}
 }
 
+// broken is a writer that says it can do more than it can.
+type broken struct{ *httptest.ResponseRecorder }
+
+func (broken) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return nil, nil, errors.New("the connection is not there")
+}
+
+// notFlusher hides the Flush of a writer.
+type notFlusher struct{ http.ResponseWriter }
+
+// What failed has not begun an answer: the fields are those that the answer may carry which the handler chooses then.
+func TestAnotherAnswerAfterAFailure(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		inner func(*httptest.ResponseRecorder) http.ResponseWriter
+		fails func(*http.ResponseController) error
+	}{
+		{
+			"hijack",
+			func(w *httptest.ResponseRecorder) http.ResponseWriter { return broken{w} },
+			func(rc *http.ResponseController) error { _, _, err := rc.Hijack(); return err },
+		},
+		{
+			"hijack that there is not",
+			func(w *httptest.ResponseRecorder) http.ResponseWriter { return w },
+			func(rc *http.ResponseController) error { _, _, err := rc.Hijack(); return err },
+		},
+		{
+			"flush that there is not",
+			func(w *httptest.ResponseRecorder) http.ResponseWriter { return notFlusher{w} },
+			(*http.ResponseController).Flush,
+		},
+		{
+			"flush that there is not, seen through",
+			func(w *httptest.ResponseRecorder) http.ResponseWriter { return unwrapper{notFlusher{w}} },
+			(*http.ResponseController).Flush,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, doors := range []int{1, 2} {
+				var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if err := c.fails(http.NewResponseController(w)); err == nil {
+						t.Error("it did not fail")
+					}
+					w.Header().Set("Cache-Control", "public")
+					io.WriteString(w, "so be it")
+				})
+				for range doors {
+					h = wrap(t, newStore(), httpdoor.Options{Identify: caller("9/min")}, h.ServeHTTP)
+				}
+				w := httptest.NewRecorder()
+				h.ServeHTTP(c.inner(w), get())
+				if got, want := lines(w.Result().Header), "Cache-Control: public\nContent-Type: text/plain; charset=utf-8\n"; got != want {
+					t.Errorf("through %d doors: header\n got %s\nwant %s", doors, got, want)
+				}
+			}
+		})
+	}
+}
+
 // An aborted stream ends as it would without the door: no byte more, no line in the log.
 func TestAbortedStream(t *testing.T) {
 	s := newStore()
@@ -360,9 +420,10 @@ func TestVanishedClient(t *testing.T) {
 		}), http2)
 		ctx, cancel := context.WithCancel(t.Context())
 		gone := make(chan struct{})
+		r := request(t, "GET", server.URL, nil).WithContext(ctx)
 		go func() {
 			defer close(gone)
-			server.Client().Do(request(t, "GET", server.URL, nil).WithContext(ctx))
+			server.Client().Do(r)
 		}()
 		<-working
 		cancel()

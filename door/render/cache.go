@@ -10,11 +10,11 @@ import (
 	"github.com/signposthq/signpost"
 )
 
-// NoStore makes a response one that no cache keeps. What layers further out had said about caching goes:
-// a targeted field would win over Cache-Control.
+// NoStore makes a response one that no cache keeps. What was said about caching before goes: a targeted field would win
+// over Cache-Control. Validators stay, as clients need an ETag for If-Match too.
 func NoStore(h http.Header) {
 	for name := range h {
-		if aboutCaching(name) {
+		if directs(name) {
 			delete(h, name)
 		}
 	}
@@ -22,13 +22,19 @@ func NoStore(h http.Header) {
 	h.Set("CDN-Cache-Control", "no-store")
 }
 
-// aboutCaching reports whether a field lets caches keep a response, or helps them to.
-func aboutCaching(name string) bool {
+// directs reports whether a field tells caches to keep a response.
+func directs(name string) bool {
+	return strings.EqualFold(name, "Cache-Control") || strings.EqualFold(name, "Expires") || targeted(name)
+}
+
+// describes reports whether a field tells caches which representation a response is. What layers further out say of
+// the one that they expected is not true of a problem.
+func describes(name string) bool {
 	switch strings.ToLower(name) {
-	case "etag", "last-modified", "expires", "age", "cache-control", "surrogate-key", "cache-tag", "edge-cache-tag":
+	case "etag", "last-modified", "age", "surrogate-key", "cache-tag", "edge-cache-tag":
 		return true
 	}
-	return targeted(name)
+	return false
 }
 
 // targeted reports whether some cache reads a field instead of Cache-Control (RFC 9213, and what was before it).

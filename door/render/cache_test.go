@@ -105,7 +105,10 @@ func TestNoStore(t *testing.T) {
 	h["cdn-cache-control"] = []string{"max-age=300"}
 	render.NoStore(h)
 
-	want := []string{"Access-Control-Allow-Origin", "Cache-Control", "Cdn-Cache-Control", "Set-Cookie", "Vary", "X-Request-Id"}
+	want := []string{
+		"Access-Control-Allow-Origin", "Age", "Cache-Control", "Cache-Tag", "Cdn-Cache-Control", "Etag", "Last-Modified",
+		"Set-Cookie", "Surrogate-Key", "Vary", "X-Request-Id",
+	}
 	if got := slices.Sorted(maps.Keys(h)); !slices.Equal(got, want) {
 		t.Errorf("left are %q, want %q", got, want)
 	}

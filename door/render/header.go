@@ -4,6 +4,7 @@
 package render
 
 import (
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -103,9 +104,10 @@ func SetMarker(h http.Header) { h[Marker] = []string{Degraded} }
 
 // SetHeader sets the fields that go with the problem: Content-Type, no-store, Retry-After if there is something to wait
 // for, and X-Should-Retry if clients would retry a refusal too early. Fields that outer layers have set stay, but for
-// what would let a cache keep the answer.
+// what is about caching.
 func (p *Problem) SetHeader(h http.Header) {
 	NoStore(h)
+	maps.DeleteFunc(h, func(name string, _ []string) bool { return describes(name) })
 	h.Set("Content-Type", ContentType)
 	h.Del("Content-Length")
 	h.Del("Retry-After")

@@ -44,8 +44,8 @@ type Link struct {
 	Bound    signpost.Bound `json:"bound,omitzero"`
 	HeldTo   signpost.Bound `json:"heldTo"`
 	Created  time.Time      `json:"created"`
-	Expires  time.Time      `json:"expires,omitzero"`   // absent: never
-	Revoked  time.Time      `json:"revoked,omitzero"`   // absent: not revoked
+	Expires  time.Time      `json:"expires,omitzero"`  // absent: never
+	Revoked  time.Time      `json:"revoked,omitzero"`  // absent: not revoked
 	LastSeen time.Time      `json:"lastSeen,omitzero"` // absent: never used; to the minute
 }
 

@@ -8,7 +8,10 @@ import (
 	_ "embed"
 	"errors"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/signposthq/signpost"
@@ -61,7 +64,26 @@ func newAPI(a *api, token Secret) http.Handler {
 		writeProblem(w, problem(http.StatusForbidden, "cross_origin", "This API does not answer pages of other origins.",
 			"A page that somebody reads must not spend quota."))
 	}))
+	if token.IsZero() {
+		return onlyAsLoopback(origin.Handler(mux))
+	}
 	return origin.Handler(requireToken(token, "SIGNPOST_API_TOKEN", mux))
+}
+
+// onlyAsLoopback lets only requests pass that name this machine itself as their host. A page can give a name
+// of its own this machine's address, and then asks as if it were of this origin.
+func onlyAsLoopback(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := (&url.URL{Host: r.Host}).Hostname()
+		ip, err := netip.ParseAddr(host)
+		if !strings.EqualFold(host, "localhost") && (err != nil || !ip.IsLoopback()) {
+			writeProblem(w, problem(http.StatusForbidden, "foreign_host",
+				"Without a token this API answers only as localhost or a loopback address. Use one of these, or set SIGNPOST_API_TOKEN.",
+				"A page that somebody reads must not spend quota."))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 func document(w http.ResponseWriter, _ *http.Request) {
@@ -178,6 +200,10 @@ func (a *api) read(w http.ResponseWriter, r *http.Request) (request signpost.Req
 		record, p := a.resolve(r.Context(), q.Link)
 		if p != nil {
 			writeProblem(w, *p)
+			return request, "", false
+		}
+		if q.Bound != nil && record.Origin == link.Try {
+			writeProblem(w, *badRequest("bound: a try link is held to the bound of all try links; name none"))
 			return request, "", false
 		}
 		caller, request.Key, request.Bound = record.Hash.ID(), record.Hash.Key(), record.HeldTo(request.Bound)

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -148,6 +149,9 @@ func TestTheAPIIsWhatItsDocumentSays(t *testing.T) {
 	closed := memory.New(memory.Options{})
 	closed.Close()
 	broken := apiOver(t, closed)
+	for _, path := range []string{"/v1/limits", "/openapi.json"} { // without a token
+		doc.ask(t, "GET", broken, path, "", 403, "Host", "rebound.example")
+	}
 	for _, path := range []string{"/v1/take", "/v1/peek"} {
 		doc.ask(t, "POST", broken, path, `{"namespace":"user","key":"7"}`, 503)
 	}
@@ -213,4 +217,39 @@ func TestDoorAndAPIShareTheCount(t *testing.T) {
 		t.Errorf("links: %s; want the first one", id.body)
 	}
 	wantStatus(t, "too much", ask(t, "POST", d.API+"/v1/take", fmt.Sprintf(`{"link":%q,"cost":11}`, d.Link)), http.StatusTooManyRequests)
+}
+
+// Without a token the API answers nobody who was led to it under another name: the page of a name that
+// was made to resolve to this machine would pass as its own origin.
+func TestAPIWithoutATokenAnswersOnlyAsThisMachine(t *testing.T) {
+	d := start(t)
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(d.API, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := fmt.Sprintf(`{"link":%q}`, d.Link)
+	for host, want := range map[string]int{
+		"127.0.0.1:" + port: 200, "localhost:" + port: 200, "LocalHost": 200, "127.8.9.10": 200, "[::1]:" + port: 200, "[::ffff:127.0.0.1]": 200,
+		"evil.example:" + port: 403, "localhost.evil.example": 403, "192.0.2.1:" + port: 403, "0.0.0.0:" + port: 403, "127.0.0.1.evil.example": 403, "::1": 403,
+	} {
+		wantStatus(t, host, ask(t, "POST", d.API+"/v1/take", body, "Host", host, "Origin", "http://"+host), want)
+		wantStatus(t, host, ask(t, "GET", d.API+"/v1/limits", "", "Host", host), want)
+	}
+	d = start(t, "API_TOKEN="+apiToken)
+	body = fmt.Sprintf(`{"link":%q}`, d.Link)
+	wantStatus(t, "with a token", ask(t, "POST", d.API+"/v1/take", body, append(bearer(apiToken), "Host", "api.example")...), 200)
+}
+
+func TestNobodyRaisesTheBoundOfATryLink(t *testing.T) {
+	d := start(t)
+	tried := member(t, ask(t, "POST", d.Door+"/try", "").body, "link")
+	for _, path := range []string{"/v1/take", "/v1/peek"} {
+		got := ask(t, "POST", d.API+path, fmt.Sprintf(`{"link":%q,"bound":"1000000/min"}`, tried))
+		wantStatus(t, path+" with a bound beside a try link", got, 400)
+		if !strings.Contains(member(t, got.body, "detail"), "bound of all try links") {
+			t.Errorf("%s: %s does not say why", path, got.body)
+		}
+		wantStatus(t, path+" of a try link", ask(t, "POST", d.API+path, fmt.Sprintf(`{"link":%q}`, tried)), 200)
+		wantStatus(t, path+" with a bound beside an owner's link", ask(t, "POST", d.API+path, fmt.Sprintf(`{"link":%q,"bound":"1000000/min"}`, d.Link)), 200)
+	}
 }

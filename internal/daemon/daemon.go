@@ -115,7 +115,7 @@ func (d *daemon) start(ctx context.Context, c Config) (err error) {
 		return err
 	}
 
-	d.door.serve(&doorHandler{live: d.current.Load}, d.log, d.failed)
+	d.door.serve(&doorHandler{live: d.current.Load, observe: d.observe(doorHTTP)}, d.log, d.failed)
 	for _, s := range []*server{d.api, d.admin} {
 		s.http.ReadTimeout, s.http.WriteTimeout = smallTimeout, smallTimeout
 	}

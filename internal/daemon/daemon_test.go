@@ -105,6 +105,9 @@ func ask(t *testing.T, method, url, body string, header ...string) response {
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Add(header[i], header[i+1])
 	}
+	if host := req.Header.Get("Host"); host != "" {
+		req.Host = host // where the client takes it from
+	}
 	return send(t, req)
 }
 
@@ -321,6 +324,11 @@ func TestHeaderFamiliesCanBeTurnedOff(t *testing.T) {
 		if got := h["X-Ratelimit-Limit"] != nil; got != c.legacy {
 			t.Errorf("%s: X-RateLimit-Limit %v", c.setting, h["X-Ratelimit-Limit"])
 		}
+		tried := ask(t, "POST", d.Door+"/try", "")
+		wantStatus(t, "try", tried, 201)
+		if ratelimit, legacy := tried.header["Ratelimit"] != nil, tried.header["X-Ratelimit-Limit"] != nil; ratelimit != c.ratelimit || legacy != c.legacy {
+			t.Errorf("%s: POST /try answers %v", c.setting, tried.header)
+		}
 	}
 }
 
@@ -333,4 +341,35 @@ func TestPreflights(t *testing.T) {
 	wantStatus(t, "OPTIONS that is none", ask(t, "OPTIONS", d.Door+"/", ""), 401)
 	d = start(t, "UPSTREAM="+up, "PREFLIGHTS=false")
 	wantStatus(t, "preflight where they are counted", ask(t, "OPTIONS", d.Door+"/", "", preflight...), 401)
+}
+
+// A preflight passes unidentified, so what its URL says of links is judged before any door.
+func TestNoLinkReachesTheUpstreamInAURL(t *testing.T) {
+	seen := make(chan *http.Request, 1)
+	up := upstream(t, func(w http.ResponseWriter, r *http.Request) { seen <- r })
+	d := start(t, "UPSTREAM="+up)
+	coded := "%73p_" + d.Link[len("sp_"):]
+	for _, method := range []string{"GET", "OPTIONS"} {
+		for path, want := range map[string]int{
+			"/?link=" + d.Link: 400, "/read/" + d.Link: 400, "/?t=" + coded: 400, "/?t=" + coded + "&x=%zz": 400, "/s/" + d.Link + "x/": 401, "/try?t=" + d.Link: 400,
+			"/.well-known/limits?t=" + d.Link: 400,
+		} {
+			got := ask(t, method, d.Door+path, "", append([]string{"Origin", "https://app.example", "Access-Control-Request-Method", "POST"}, bearer(d.Link)...)...)
+			wantStatus(t, method+" "+strings.ReplaceAll(path, d.Link, "LINK"), got, want)
+		}
+	}
+	for _, referer := range []string{d.Door + "/s/" + d.Link + "/", d.Door + "/s/" + coded + "/", d.Door + "/s/" + coded + "/?x=%zz"} {
+		wantStatus(t, "referer", ask(t, "GET", d.Door+"/", "", append([]string{"Referer", referer}, bearer(d.Link)...)...), 200)
+		if r := <-seen; r.Header.Get("Referer") != "" {
+			t.Errorf("the upstream is told of the page %q", r.Header.Get("Referer"))
+		}
+	}
+	select {
+	case r := <-seen:
+		t.Errorf("%s %s reached the upstream", r.Method, r.RequestURI)
+	default:
+	}
+	if got := metric(t, d, `signpost_turned_away_total{door="http",reason="bad_credential"}`); got != "12" {
+		t.Errorf("%s were turned away with bad_credential, want 12", got)
+	}
 }

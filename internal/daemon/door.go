@@ -14,7 +14,8 @@ import (
 // doorHandler is the door listener: what a caller is held to, the try door, and the upstream
 // for those who show a link.
 type doorHandler struct {
-	live func() *settings
+	live    func() *settings
+	observe func(httpdoor.Event) // as the door for links does
 }
 
 func (d *doorHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -22,6 +23,12 @@ func (d *doorHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	in := withoutURLLink(r)
 	if in != r {
 		w.Header().Set("Referrer-Policy", "no-referrer")
+	}
+	if err := urlLinkOf(in.Context()).err; err != nil { // whatever the method: a door identifies no preflight
+		outcome, p := credentialProblem(err)
+		writeProblem(w, p)
+		d.observe(httpdoor.Event{Request: in, Outcome: outcome})
+		return
 	}
 	switch {
 	case in.URL.Path == limitsPath && (in.Method == http.MethodGet || in.Method == http.MethodHead):
@@ -44,7 +51,8 @@ func (s *settings) publish(w http.ResponseWriter, r *http.Request) {
 		h.Set("Cache-Control", "public, max-age=300, s-maxage=300")
 		caller.Bound = s.config.Links
 	case err != nil:
-		writeProblem(w, credentialProblem(err))
+		_, p := credentialProblem(err)
+		writeProblem(w, p)
 		return
 	default:
 		h.Set("Cache-Control", "private, max-age=60")
@@ -52,12 +60,13 @@ func (s *settings) publish(w http.ResponseWriter, r *http.Request) {
 	writeDocument(w, http.StatusOK, publishedLimits(&s.config, caller.Bound))
 }
 
-func credentialProblem(err error) render.Problem {
+// credentialProblem returns what becomes of a request that proves nobody.
+func credentialProblem(err error) (httpdoor.Outcome, render.Problem) {
 	switch {
 	case errors.Is(err, httpdoor.ErrUnknownCredential):
-		return terms.UnknownCredential()
+		return httpdoor.UnknownCredential, terms.UnknownCredential()
 	case errors.Is(err, httpdoor.ErrBadCredential):
-		return terms.BadCredential()
+		return httpdoor.BadCredential, terms.BadCredential()
 	}
-	return terms.Unavailable()
+	return httpdoor.Unavailable, terms.Unavailable()
 }

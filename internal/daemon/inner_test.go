@@ -43,6 +43,10 @@ func TestLinkInThePath(t *testing.T) {
 		{"/s%2FLINK/x", "/s%2FLINK/x", httpdoor.ErrBadCredential},
 		{"/s/LINK/s/LINK/x", "/s/LINK/x", httpdoor.ErrBadCredential},
 		{"/recall?q=LINK", "/recall?q=LINK", httpdoor.ErrBadCredential},
+		{"/?t=%73p_" + l[3:], "/?t=%73p_" + l[3:], httpdoor.ErrBadCredential},
+		{"/?t=%73p_" + l[3:] + "&x=%zz", "/?t=%73p_" + l[3:] + "&x=%zz", httpdoor.ErrBadCredential},
+		{"/s/%2573p_" + l[3:], "/s/%2573p_" + l[3:], httpdoor.ErrBadCredential},
+		{"/?x=%zz", "/?x=%zz", nil},
 	} {
 		uri := strings.ReplaceAll(c.uri, "LINK", l)
 		r := httptest.NewRequest("GET", uri, nil)

@@ -40,7 +40,7 @@ func withoutURLLink(r *http.Request) *http.Request {
 	l, malformed := link.Parse(segment)
 	shown, unshown := httpdoor.Bearer(r.Header)
 	switch {
-	case link.Within(elsewhere.Path), link.Within(elsewhere.RawQuery), link.Within(unescape(elsewhere.RawQuery)):
+	case link.WithinURL(elsewhere.RequestURI()):
 		found.err = httpdoor.ErrBadCredential
 	case !ok:
 		return r

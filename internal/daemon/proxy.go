@@ -88,7 +88,7 @@ func forward(c *Config, p *httputil.ProxyRequest) {
 	if !c.KeepAuthorization {
 		out.Del("Authorization")
 	}
-	if referer := out.Get("Referer"); link.Within(referer) || link.Within(unescape(referer)) {
+	if referer := out.Get("Referer"); link.WithinURL(referer) {
 		out.Del("Referer")
 	}
 }
@@ -157,6 +157,11 @@ func (h *upstreamHealth) failed(w http.ResponseWriter, r *http.Request, err erro
 	}
 	if r.Context().Err() != nil { // the client has gone, or the daemon is cutting it off
 		writeProblem(w, problem(http.StatusBadGateway, "request_ended", "The request ended before the service answered.", whyUpstream))
+		return
+	}
+	if errors.Is(err, httpdoor.ErrBody) { // no fault of the upstream's
+		writeProblem(w, problem(http.StatusBadRequest, "malformed_body",
+			"The body of the request is broken: it ends too early, or it is not in the encoding that Content-Encoding names.", whyUpstream))
 		return
 	}
 	kind, p := "other", problem(http.StatusBadGateway, "upstream_error", "The service behind this door does not answer. The request may have reached it.",

@@ -134,6 +134,39 @@ func TestBodyThatTurnsOutTooLarge(t *testing.T) {
 	}
 }
 
+func TestBrokenBodyIsNoOutage(t *testing.T) {
+	up := upstream(t, func(w http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
+	d := start(t, "UPSTREAM="+up)
+	for encoding, body := range map[string]string{"gzip": "abc", "deflate": "\x78\x9cabc"} {
+		got := ask(t, "POST", d.Door+"/", body, append(bearer(d.Link), "Content-Encoding", encoding)...)
+		wantStatus(t, "broken "+encoding, got, 400)
+		if member(t, got.body, "error") != "malformed_body" {
+			t.Errorf("broken %s: %s", encoding, got.body)
+		}
+	}
+
+	// A chunk that does not end where it says.
+	conn, err := net.Dial("tcp", strings.TrimPrefix(d.Door, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %s\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcdef\r\n", d.Link)
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil || resp.StatusCode != 400 {
+		t.Errorf("broken chunk: %v, %v; want 400", resp, err)
+	}
+
+	for _, kind := range []string{"other", "timeout"} {
+		if n := metric(t, d, `signpost_upstream_errors_total{kind="`+kind+`"}`); n != "0" && n != "" {
+			t.Errorf("%s errors of the upstream: %s, want none", kind, n)
+		}
+	}
+	if log := d.log.String(); strings.Contains(log, "upstream does not answer") {
+		t.Errorf("log:\n%s", log)
+	}
+}
+
 func TestRedirectsStayBehindTheDoor(t *testing.T) {
 	var location string
 	up := upstream(t, func(w http.ResponseWriter, r *http.Request) {

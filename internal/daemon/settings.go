@@ -35,24 +35,19 @@ func newSettings(c Config, p *parts) (*settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	byHeader := httpdoor.Links(p.links, c.Links)
-	s := &settings{config: c, identify: func(r *http.Request) (httpdoor.Caller, error) {
-		if err := urlLinkOf(r.Context()).err; err != nil {
-			return httpdoor.Caller{}, err
-		}
-		return byHeader(r)
-	}}
-	door, err := httpdoor.New(p.limiter, httpdoor.Options{
-		Identify:       s.identify,
-		Classify:       func(r *http.Request) httpdoor.Work { return httpdoor.Work{Expensive: expensive.match(r)} },
+	s := &settings{config: c, identify: httpdoor.Links(p.links, c.Links)}
+	shared := httpdoor.Options{ // by both doors
 		MaxBody:        c.Shape.MaxBody(),
 		BeforeHandler:  c.BeforeHandler,
 		CountPreflight: !c.Preflights,
 		OmitRateLimit:  !c.RateLimit,
 		OmitXRateLimit: !c.XRateLimit,
 		Terms:          terms,
-		Observe:        p.observe(doorHTTP),
-	})
+	}
+	forLinks := shared
+	forLinks.Identify, forLinks.Observe = s.identify, p.observe(doorHTTP)
+	forLinks.Classify = func(r *http.Request) httpdoor.Work { return httpdoor.Work{Expensive: expensive.match(r)} }
+	door, err := httpdoor.New(p.limiter, forLinks)
 	if err != nil {
 		return nil, fmt.Errorf("make door: %w", err)
 	}
@@ -60,12 +55,12 @@ func newSettings(c Config, p *parts) (*settings, error) {
 	if !c.Try {
 		return s, nil
 	}
-	byAddress, err := httpdoor.ByAddress(httpdoor.Addresses{Trusted: c.TrustedProxies, Bound: c.Strangers})
-	if err != nil {
+	forAddresses := shared
+	forAddresses.Observe = p.observe(doorTry)
+	if forAddresses.Identify, err = httpdoor.ByAddress(httpdoor.Addresses{Trusted: c.TrustedProxies, Bound: c.Strangers}); err != nil {
 		return nil, fmt.Errorf("make try door: %w", err)
 	}
-	door, err = httpdoor.New(p.strangers, httpdoor.Options{Identify: byAddress, Terms: terms, Observe: p.observe(doorTry)})
-	if err != nil {
+	if door, err = httpdoor.New(p.strangers, forAddresses); err != nil {
 		return nil, fmt.Errorf("make try door: %w", err)
 	}
 	s.try = door.Wrap(mintTryLink(p.links, c.Links))

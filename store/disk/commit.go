@@ -21,9 +21,8 @@ type commits struct {
 	flying   *batch
 	deadline time.Time // of the flying batch
 	epoch    uint64    // of the committer: one that finds another number here has been replaced
-	writing  *journal  // that the flying batch goes to
 	why      string
-	sealErr  error // of the end of the log; read once the committer has ended
+	closeErr error // of the engine
 
 	recent   [4]atomic.Pointer[batch] // the last batches, by number
 	durable  atomic.Uint64            // the last batch that is durable
@@ -101,11 +100,6 @@ func (s *Store) enqueue(records []record) (number uint64) {
 	return b.number
 }
 
-type record struct {
-	key   key
-	value []byte
-}
-
 // joined wakes the committer when the first change comes. It needs mu.
 func (s *Store) joined(b *batch) {
 	if b.began.IsZero() {
@@ -174,18 +168,17 @@ func (s *Store) failed(what string, err error) {
 // committer writes batches. One at a time does; one that hangs is replaced, and ends when it finds out.
 type committer struct {
 	*Store
-	mine    uint64 // epoch
-	journal *journal
+	mine    uint64   // epoch
 	free    []*entry // memory for a batch
 	windows [state.MaxLengths]state.Window
 	value   []byte
 }
 
-// start begins to write to j, or, if there is none because of err, to heal.
-func (s *Store) start(j *journal, err error) {
+// start begins to write, or, after an error, to heal.
+func (s *Store) start(err error) {
 	s.watch = time.AfterFunc(time.Hour, s.overdue)
 	s.watch.Stop()
-	c := &committer{Store: s, journal: j}
+	c := &committer{Store: s}
 	var lost *batch
 	if err != nil {
 		c.mu.Lock()
@@ -194,9 +187,8 @@ func (s *Store) start(j *journal, err error) {
 		c.mu.Unlock()
 		c.logDegraded(err)
 	}
-	s.checkLogs()
 	s.work.Go(func() { c.run(lost) })
-	s.work.Go(s.mergeAll)
+	s.work.Go(s.sweepAll)
 }
 
 // run writes batch after batch until the store is closed. If lost is not nil it is what another committer
@@ -208,10 +200,6 @@ func (c *committer) run(lost *batch) {
 		}
 		b := c.next()
 		if b == nil {
-			if err := c.journal.seal(); err != nil {
-				c.failed("close", err)
-				c.sealErr = err
-			}
 			return
 		}
 		var ok bool
@@ -226,9 +214,6 @@ func (c *committer) next() *batch {
 	for {
 		if b := c.takeOff(); b != nil {
 			return b
-		}
-		if c.wantsCut() {
-			return c.takeEmpty()
 		}
 		select {
 		case <-c.wake:
@@ -248,16 +233,6 @@ func (c *committer) takeOff() *batch {
 	return c.takeOffLocked()
 }
 
-// takeEmpty is takeOff for a batch that may be empty.
-func (c *committer) takeEmpty() *batch {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.filling.began.IsZero() {
-		c.filling.began = time.Now()
-	}
-	return c.takeOffLocked()
-}
-
 func (c *committer) takeOffLocked() *batch {
 	b := c.filling
 	c.flying = b
@@ -271,24 +246,12 @@ func (c *committer) takeOffLocked() *batch {
 // flush makes a batch durable. If that fails it returns the batch: the store is degraded then. It returns false if this
 // committer has been replaced.
 func (c *committer) flush(b *batch) (lost *batch, ok bool) {
-	c.mu.Lock()
-	c.writing = c.journal
 	c.watch.Reset(time.Until(c.deadline))
-	c.mu.Unlock()
-	log := c.journal.number
 	err := c.write(b)
-	if c.journal.number != log {
-		c.checkLogs()
-	}
-	cutting := err == nil && c.wantsCut()
-	if cutting {
-		err = c.journal.rotate()
-	}
 	c.watch.Stop()
 	c.mu.Lock()
 	if c.epoch != c.mine {
 		c.mu.Unlock()
-		c.journal.abandon()
 		return nil, false
 	}
 	if err != nil {
@@ -298,58 +261,47 @@ func (c *committer) flush(b *batch) (lost *batch, ok bool) {
 		return b, true
 	}
 	c.publishLocked(b)
-	if cutting {
-		c.cutLocked(b)
-	}
 	c.mu.Unlock()
 	b.settle(nil)
 	c.recycle(b)
 	return nil, true
 }
 
-// write encodes a batch as it is now and appends it to the journal.
+// write encodes a batch as it is now and writes it.
 func (c *committer) write(b *batch) error {
-	j := c.journal
-	j.begin()
+	w := c.engine.Load().write()
 	for _, e := range b.entries {
 		sh := c.shard(&e.id)
 		sh.mu.Lock()
 		e.queued = false
 		c.value = appendWindows(c.value[:0], e.Windows(c.windows[:0], 0))
 		sh.mu.Unlock()
-		j.add(countKind.of(e.id), c.value)
-		if j.full() {
-			if err := j.write(); err != nil {
-				return err
-			}
+		if err := w.put(countKind.of(e.id), c.value); err != nil {
+			return err
 		}
 	}
 	for _, n := range b.keys {
 		value, _ := c.pending.get(n)
-		j.add(n, value)
-		if j.full() {
-			if err := j.write(); err != nil {
-				return err
-			}
+		if err := w.put(n, value); err != nil {
+			return err
 		}
 	}
-	if j.empty() {
-		return nil
-	}
-	return j.write()
+	return w.commit()
 }
 
 // publishLocked says that a batch is durable. It needs mu.
 func (c *committer) publishLocked(b *batch) {
 	c.flying = nil
 	c.durable.Store(b.number)
-	c.frames.durable.Store(c.journal.synced)
 	c.flushes.Add(1)
 	c.records.Add(uint64(b.size()))
 }
 
-// recycle keeps the memory of a batch that is done for the next.
+// recycle forgets what can be read now, and keeps the memory of a batch that is done for the next.
 func (c *committer) recycle(b *batch) {
+	if len(b.keys) > 0 {
+		c.pending.forget(b.number)
+	}
 	const most = 1 << 16
 	if cap(b.entries) <= most {
 		clear(b.entries)

@@ -4,7 +4,6 @@
 package disk
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"os"
@@ -13,13 +12,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"github.com/signposthq/signpost"
+	"github.com/signposthq/signpost/internal/state"
 )
 
-// filesOf returns the names of the files with a suffix, oldest first.
-func filesOf(t *testing.T, dir, suffix string) []string {
+// filesOf returns the names of the files that match a pattern, oldest first.
+func filesOf(t *testing.T, dir, pattern string) []string {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join(dir, "*"+suffix))
+	names, err := filepath.Glob(filepath.Join(dir, pattern))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,129 +50,50 @@ func edit(t *testing.T, name string, change func([]byte) []byte) {
 	}
 }
 
-// frameEnds returns where each frame of a log ends.
-func frameEnds(t *testing.T, log []byte) (ends []int) {
-	t.Helper()
-	last := uint64(0)
-	for at := headerLen; ; {
-		fr, ok := parseFrame(log[at:], last)
-		if !ok {
-			return ends
-		}
-		last, at = fr.number, at+fr.size
-		ends = append(ends, at)
-	}
-}
-
-// TestTornTail ends the log at every byte of its last frame, with zeros, with noise and with an old frame behind. What was
-// durable before that frame is there each time.
+// TestTornTail ends the log anywhere within the last record, and with noise behind. What was durable before
+// is there each time, and the store goes on from there.
 func TestTornTail(t *testing.T) {
 	dir := t.TempDir()
-	s := mustOpen(t, dir, Options{logSize: 16 << 10})
-	for range 5 {
-		take(t, s, request(1))
-	}
-	crashed := copyDir(t, dir)
-	log := filesOf(t, crashed, logSuffix)[0]
-	whole, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ends := frameEnds(t, whole)
-	if len(ends) != 5 {
-		t.Fatalf("%d frames, want 5", len(ends))
-	}
-	fr, _ := parseFrame(whole[ends[3]:], 4)
-	end := ends[3] + frameHeader + len(fr.records) // what follows only fills it up
-	for name, tail := range map[string]func(n int) []byte{
-		"zeros":      func(n int) []byte { return make([]byte, n) },
-		"noise":      func(n int) []byte { return bytes.Repeat([]byte{0xa7, 3, 0x11, 0x5e}, n/4+1)[:n] },
-		"old frames": func(n int) []byte { return append(slices.Clone(whole[headerLen:ends[2]]), make([]byte, n)...)[:n] },
-	} {
-		for cut := ends[3]; cut < end; cut++ {
-			torn := append(slices.Clone(whole[:cut]), tail(len(whole)-cut)...)
-			if bytes.Equal(torn[:end], whole[:end]) {
-				continue // the records end with what follows
-			}
-			f := &bytesFile{torn}
-			var state []byte
-			last, _, err := replay(f, log, 0, func(_ key, v []byte) error {
-				state = slices.Clone(v)
-				return nil
-			})
-			if err != nil {
-				t.Fatalf("%s from byte %d on: %v", name, cut, err)
-			}
-			windows, err := parseWindows(nil, state)
-			if err != nil || last != 4 || windows[0].Used != 4 {
-				t.Fatalf("%s from byte %d on: frame %d, windows %v, error %v; want 4 used", name, cut, last, windows, err)
-			}
-		}
-	}
-	// The same once through Open, and it goes on from there.
-	if err := os.Truncate(log, int64(end-3)); err != nil {
-		t.Fatal(err)
-	}
-	s = mustOpen(t, crashed, Options{})
-	take(t, s, request(1))
-	wantUsed(t, s, 1, 5)
-	mustClose(t, s)
-	s = mustOpen(t, crashed, Options{})
-	wantUsed(t, s, 1, 5)
-}
-
-// bytesFile is a file that is only read.
-type bytesFile struct{ b []byte }
-
-func (f *bytesFile) ReadAt(b []byte, at int64) (int, error) {
-	return bytes.NewReader(f.b).ReadAt(b, at)
-}
-func (f *bytesFile) WriteAt(b []byte, at int64) (int, error) { return 0, errors.ErrUnsupported }
-func (f *bytesFile) Close() error                            { return nil }
-func (f *bytesFile) sync() error                             { return nil }
-func (f *bytesFile) size() (int64, error)                    { return int64(len(f.b)), nil }
-
-// TestEveryFlippedBitOfALog flips each byte of a log that was closed in good order. Either it is found and the file named, or
-// it changes nothing.
-func TestEveryFlippedBitOfALog(t *testing.T) {
-	dir := t.TempDir()
-	s := mustOpen(t, dir, Options{logSize: 4 << 10})
+	s := mustOpen(t, dir, Options{})
 	for range 4 {
 		take(t, s, request(1))
 	}
-	mustClose(t, s)
-	name := filesOf(t, dir, logSuffix)[0]
-	whole, err := os.ReadFile(name)
+	logs := filesOf(t, dir, "*.log")
+	log := filepath.Base(logs[len(logs)-1])
+	four := fileSize(t, filepath.Join(dir, log))
+	take(t, s, request(1))
+	crashed := copyDir(t, dir)
+	five := fileSize(t, filepath.Join(crashed, log))
+	if five <= four {
+		t.Fatalf("the log has %d bytes after four takes and %d after five", four, five)
+	}
+	for cut := four; cut < five; cut += 5 {
+		torn := copyDir(t, crashed)
+		edit(t, filepath.Join(torn, log), func(b []byte) []byte {
+			b = b[:cut]
+			if cut%2 == 0 {
+				b = append(b, strings.Repeat("noise", 100)...)
+			}
+			return b
+		})
+		s := mustOpen(t, torn, Options{})
+		wantUsed(t, s, 1, 4)
+		take(t, s, request(1))
+		again := copyDir(t, torn) // a crash right after
+		mustClose(t, s)
+		s = mustOpen(t, again, Options{})
+		wantUsed(t, s, 1, 5)
+		mustClose(t, s)
+	}
+}
+
+func fileSize(t *testing.T, name string) int64 {
+	t.Helper()
+	info, err := os.Stat(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ends := frameEnds(t, whole)
-	if len(ends) != 5 {
-		t.Fatalf("%d frames, want 4 and the seal", len(ends))
-	}
-	found := 0
-	for i := range ends[3] {
-		flipped := slices.Clone(whole)
-		flipped[i] ^= 0x10
-		var state []byte
-		_, _, err := replay(&bytesFile{flipped}, name, 0, func(_ key, v []byte) error {
-			state = slices.Clone(v)
-			return nil
-		})
-		if err != nil {
-			if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), name) {
-				t.Fatalf("byte %d: %v, want ErrCorrupt and the name of the file", i, err)
-			}
-			found++
-			continue
-		}
-		if windows, err := parseWindows(nil, state); err != nil || windows[0].Used != 4 {
-			t.Fatalf("byte %d flipped: %v are used, error %v; want 4, or ErrCorrupt", i, windows, err)
-		}
-	}
-	if found < ends[3]*9/10 {
-		t.Errorf("%d of %d flipped bytes were found", found, ends[3])
-	}
+	return info.Size()
 }
 
 // TestDamagedFiles opens stores with one fault each.
@@ -180,12 +103,17 @@ func TestDamagedFiles(t *testing.T) {
 	for i := range 500 {
 		take(t, s, request(i))
 	}
-	mergeNow(t, s)
-	for i := range 3 {
+	flushNow(t, s)
+	for i := range 5000 {
+		if _, _, err := s.Take(t.Context(), request(1000+i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 30 {
 		take(t, s, request(i))
 	}
+	crashed := copyDir(t, dir)
 	mustClose(t, s)
-	mustClose(t, mustOpen(t, dir, Options{})) // so that there is a log behind the last one
 
 	flip := func(at int) func([]byte) []byte {
 		return func(b []byte) []byte {
@@ -196,31 +124,21 @@ func TestDamagedFiles(t *testing.T) {
 			return b
 		}
 	}
-	newer := func(b []byte) []byte {
-		binary.LittleEndian.PutUint32(b[8:], version+1)
-		binary.LittleEndian.PutUint32(b[32:], checksum(b[:32]))
-		return b
-	}
 	for name, test := range map[string]struct {
-		suffix string
+		dir    string
+		file   string
 		change func([]byte) []byte // nil: the file goes
-		want   error
+		named  string
 	}{
-		"log header":          {logSuffix, flip(9), ErrCorrupt},
-		"log cut short":       {logSuffix, func(b []byte) []byte { return b[:20] }, ErrCorrupt},
-		"log emptied":         {logSuffix, func(b []byte) []byte { return append(b[:headerLen], make([]byte, len(b)-headerLen)...) }, ErrCorrupt},
-		"log missing":         {logSuffix, nil, ErrCorrupt},
-		"log newer":           {logSuffix, newer, ErrNewer},
-		"log is another file": {logSuffix, func(b []byte) []byte { return []byte(strings.Repeat("hello ", 100)) }, ErrCorrupt},
-		"table header":        {tableSuffix, flip(20), ErrCorrupt},
-		"table footer":        {tableSuffix, flip(-30), ErrCorrupt},
-		"table index":         {tableSuffix, flip(-footerLen - 5), ErrCorrupt},
-		"table cut short":     {tableSuffix, func(b []byte) []byte { return b[:len(b)-1] }, ErrCorrupt},
-		"table newer":         {tableSuffix, newer, ErrNewer},
+		"log":            {crashed, "*.log", flip(50), ".log"},
+		"list of tables": {dir, "MANIFEST-*", flip(40), "MANIFEST"},
+		"table missing":  {dir, "*.sst", nil, "0000"},
+		"table cut":      {dir, "*.sst", func(b []byte) []byte { return b[:len(b)/2] }, ".sst"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bad := copyDir(t, dir)
-			file := filesOf(t, bad, test.suffix)[0]
+			bad := copyDir(t, test.dir)
+			files := filesOf(t, bad, test.file)
+			file := files[len(files)-1]
 			if test.change == nil {
 				if err := os.Remove(file); err != nil {
 					t.Fatal(err)
@@ -232,41 +150,78 @@ func TestDamagedFiles(t *testing.T) {
 			if err == nil {
 				s.Close()
 			}
-			if !errors.Is(err, test.want) || !strings.Contains(err.Error(), bad) {
-				t.Fatalf("open: %v\nwant %q and the name of %s", err, test.want, file)
+			if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), bad) || !strings.Contains(err.Error(), test.named) {
+				t.Fatalf("open: %v\nwant ErrCorrupt, the directory and %q", err, test.named)
 			}
 		})
 	}
 
-	// A block of the table is read when it is needed, and named then.
+	// A block of a table is read when it is needed, and named then.
 	t.Run("table block", func(t *testing.T) {
 		bad, log := copyDir(t, dir), &logged{}
-		file := filesOf(t, bad, tableSuffix)[0]
-		edit(t, file, flip(headerLen+100))
+		tables := filesOf(t, bad, "*.sst")
+		file := tables[0]
+		edit(t, file, flip(100))
 		s := mustOpen(t, bad, Options{Logger: slogOf(log)})
 		damaged, whole := 0, 0
-		for i := range 500 {
+		for i := 30; i < 500; i++ {
 			if d := take(t, s, request(i)); d.Degraded {
 				damaged++
 			} else {
 				whole++
 			}
 		}
-		if damaged == 0 || whole == 0 {
-			t.Errorf("%d keys could not be read, %d could; want some of both", damaged, whole)
+		if damaged == 0 {
+			t.Errorf("%d keys could not be read, %d could", damaged, whole)
 		}
 		if log.count(file) != 1 {
-			t.Errorf("%d log lines name the file, want 1", log.count(file))
+			t.Errorf("log lines %q: want one that names %s", log.lines, file)
 		}
 	})
 }
 
-func TestSecondStore(t *testing.T) {
+// TestNewer opens stores that a later version wrote: of our records, and of the engine.
+func TestNewer(t *testing.T) {
 	dir := t.TempDir()
 	s := mustOpen(t, dir, Options{})
-	_, err := Open(dir, Options{})
-	if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), dir) {
-		t.Fatalf("open a second time: %v, want ErrLocked and the directory", err)
+	ours, engines := t.TempDir(), ""
+	mustClose(t, s)
+	engines = copyDir(t, dir)
+
+	e := mustOpenEngine(t, ours, vfs.Default)
+	w := e.write()
+	w.put(versionKey, binary.AppendUvarint(nil, version+1))
+	if err := errors.Join(w.commit(), e.close()); err != nil {
+		t.Fatal(err)
+	}
+	marker := filesOf(t, engines, "marker.format-version.*")[0]
+	if err := os.Rename(marker, marker[:len(marker)-3]+"999"); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{ours, engines} {
+		s, err := Open(dir, Options{})
+		if err == nil {
+			s.Close()
+		}
+		if !errors.Is(err, ErrNewer) || !strings.Contains(err.Error(), dir) {
+			t.Errorf("open: %v, want ErrNewer and the directory", err)
+		}
+	}
+}
+
+// TestSecondStore opens a store twice, by the same path and by another.
+func TestSecondStore(t *testing.T) {
+	dir := t.TempDir()
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	s := mustOpen(t, dir, Options{})
+	for _, path := range []string{dir, link} {
+		_, err := Open(path, Options{})
+		if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), path) {
+			t.Fatalf("open a second time: %v, want ErrLocked and the path", err)
+		}
 	}
 	take(t, s, request(1))
 	mustClose(t, s)
@@ -276,7 +231,7 @@ func TestSecondStore(t *testing.T) {
 
 // TestReadOnly opens a store on a file system that takes no writes.
 func TestReadOnly(t *testing.T) {
-	disk := &faulty{}
+	disk := newFaulty()
 	disk.set(func(op, _ string) error {
 		if op == "read" || op == "open" {
 			return nil
@@ -303,37 +258,21 @@ func TestNotADirectory(t *testing.T) {
 	}
 }
 
-func FuzzRecords(f *testing.F) {
-	f.Add(appendRecord(nil, countKind.of(id{1}), []byte("value")))
+func FuzzWindows(f *testing.F) {
+	f.Add(appendWindows(nil, []state.Window{{Start: t0, Seconds: 60, Used: 3}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var again []byte
-		for rest := b; len(rest) > 0; {
-			n, value, r, ok := cutRecord(rest)
-			if !ok {
-				return
-			}
-			again = appendRecord(again, n, value)
-			if windows, err := parseWindows(nil, value); err == nil {
-				for _, w := range windows {
-					if w.Seconds == 0 || w.Start > signpost.MaxInstant {
-						t.Fatalf("window out of range: %v", w)
-					}
-				}
-			}
-			if len(r) >= len(rest) {
-				t.Fatal("no progress")
-			}
-			rest = r
+		windows, err := parseWindows(nil, b)
+		if err != nil {
+			return
 		}
-	})
-}
-
-func FuzzReplay(f *testing.F) {
-	b := header{kind: logFile, number: 1}.append(nil)
-	f.Add(b)
-	f.Add(append(b, make([]byte, 100)...))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		// It ends, without a panic, whatever is read.
-		replay(&bytesFile{b}, "fuzz.log", 0, func(key, []byte) error { return nil })
+		for _, w := range windows {
+			if w.Seconds == 0 || w.Start > signpost.MaxInstant {
+				t.Fatalf("window out of range: %v", w)
+			}
+		}
+		again, err := parseWindows(nil, appendWindows(nil, windows))
+		if err != nil || !slices.Equal(again, windows) {
+			t.Fatalf("%v came back as %v, error %v", windows, again, err)
+		}
 	})
 }

@@ -5,15 +5,18 @@
 // and answered is counted after a kill -9 or a power cut.
 //
 // Takes are decided in memory, under a lock of the key's shard. One goroutine, the committer, takes the keys that
-// have changed since, writes their counts to a log as one frame, syncs once, and then keeps the Commits of all
+// have changed since, gives their counts to the storage engine as one batch, syncs once, and then keeps the Commits of all
 // of them. So a hot key is written once a flush, and the more callers there are the more of them share one.
-// From time to time the log is merged into a table, from which keys that are not in memory are read.
+// Keys that are not in memory are read when they are first used.
+//
+// The engine is Pebble. It is kept behind a fence (fence.go), so that an instance of it that fails or hangs
+// can be left behind and another one opened.
 //
 // # When the disk fails
 //
 // A write that fails, or takes longer than the commit timeout, does not stop the store, nor refuse, nor hold
 // anybody longer. The store is degraded then: takes are decided in memory, from the same exact counts, and
-// say so. In the background it begins a new log, writes down everything that is not durable, and only then is
+// say so. In the background it opens the engine anew, writes down everything that is not durable, and only then is
 // healthy again. A key that is in memory needs no read, so only the first take of a key can meet a disk that does not
 // read: it waits for that once, bounded, and then counts from zero, degraded, until the read succeeds and the counts are put
 // together.
@@ -22,12 +25,18 @@ package disk
 import (
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/signposthq/signpost"
 	"github.com/signposthq/signpost/internal/clock"
@@ -75,14 +84,16 @@ type Options struct {
 	// Logger is told when the store is degraded and when it is not any more. Nil means slog.Default.
 	Logger *slog.Logger
 
-	files   files // what tests put in place of the file system
-	logSize int64 // of each log file; for tests
+	files vfs.FS // what tests put in place of the file system
 }
 
 // Store is a [signpost.Store] that also renews, inspects, resets and settles.
 type Store struct {
-	dir       *directory
-	lock      *os.File
+	dir       string
+	files     vfs.FS
+	lock      io.Closer
+	engine    atomic.Pointer[engine]
+	left      atomic.Int32 // instances of the engine that were left behind and have not ended
 	clock     *clock.Clock
 	log       *slog.Logger
 	timeout   time.Duration
@@ -90,16 +101,14 @@ type Store struct {
 	syncs     bool
 	shards    [shardCount]shard
 	keys      atomic.Int64 // in memory
-	frames    frames
 	links     *Links
 	reading   chan struct{} // holds a token for each read that may run
 	slowReads atomic.Bool   // the last read failed or took too long: nobody waits for one
 	pending   recent
 
 	commits
-	merges
 
-	flushes, records, failures, forgotten atomic.Uint64
+	flushes, records, failures, forgotten, stored atomic.Uint64
 
 	closed  atomic.Bool
 	closing chan struct{} // closed by Close
@@ -124,14 +133,11 @@ type entry struct {
 	id     id
 	batch  uint64 // the batch that makes the last change durable
 	queued bool   // it is in a batch that has not been encoded yet
-	load   *load  // not nil while what the table has of the key is not in State
+	load   *load  // not nil while what the disk has of the key is not in State
 }
 
-// defaultLogSize is the size of a log file.
-const defaultLogSize = 2 << 20
-
-// Open opens the store in a directory, which is made if it is not there. It reads the index of the table
-// and the logs since, not the keys: those are read when they are first used. On a disk that is full the store is
+// Open opens the store in a directory, which is made if it is not there. It reads what the engine has not put into
+// tables yet, a few MiB at most. Keys are read when they are first used. On a disk that is full the store is
 // degraded from the beginning.
 func Open(dir string, o Options) (*Store, error) {
 	s, err := open(dir, o)
@@ -143,7 +149,8 @@ func Open(dir string, o Options) (*Store, error) {
 
 func open(dir string, o Options) (_ *Store, err error) {
 	s := &Store{
-		dir:     &directory{path: dir, files: o.files, logSize: o.logSize},
+		dir:     dir,
+		files:   o.files,
 		clock:   clock.New(),
 		log:     o.Logger,
 		timeout: o.CommitTimeout,
@@ -152,11 +159,8 @@ func open(dir string, o Options) (_ *Store, err error) {
 		reading: make(chan struct{}, maxReads),
 		closing: make(chan struct{}),
 	}
-	if s.dir.files == nil {
-		s.dir.files = osFiles{}
-	}
-	if s.dir.logSize == 0 {
-		s.dir.logSize = defaultLogSize
+	if s.files == nil {
+		s.files = vfs.Default
 	}
 	if s.log == nil {
 		s.log = slog.Default()
@@ -171,98 +175,64 @@ func open(dir string, o Options) (_ *Store, err error) {
 	for i := range s.shards {
 		s.shards[i].keys = make(map[id]*entry)
 	}
-	s.dir.noRoom = s.wantMerge
 	s.pending.init()
 	s.commits.init()
-	s.merges.init()
 
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	if s.lock, err = lockFile(filepath.Join(dir, "LOCK")); err != nil {
+	if s.lock, err = lock(dir); err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			s.dir.work.Wait()
 			s.lock.Close()
 		}
 	}()
-	if err := s.recover(); err != nil {
+	e, err := s.openEngine(false)
+	full := err
+	if errors.Is(err, syscall.ENOSPC) {
+		if e, err = s.openEngine(true); err != nil {
+			err = full // there is nothing to read
+		} else {
+			e.fence.shut(full)
+		}
+	}
+	if err != nil {
 		return nil, err
 	}
+	s.engine.Store(e)
 	if s.links, err = newLinks(s); err != nil {
+		e.close()
 		return nil, err
 	}
-	s.dir.fillFirst()
-	j, err := openJournal(s.dir, &s.frames, s.syncs)
-	if err != nil && !isFull(err) {
-		return nil, err
-	}
-	s.start(j, err)
+	s.start(full)
 	return s, nil
 }
 
-// recover reads what is there into memory: the index of the table, and the records of the logs since.
-func (s *Store) recover() error {
-	number, err := s.dir.scan()
-	if err != nil {
-		return err
-	}
-	var last uint64
-	if number > 0 {
-		t, err := openTable(s.dir.files, s.dir.tableName(number))
-		if err != nil {
-			return err
-		}
-		s.setTable(t)
-		last = t.header.sequence
-	}
-	for _, l := range s.dir.logs {
-		if last, err = s.replay(l.number, last); err != nil {
-			return err
-		}
-	}
-	s.frames.written.Store(last)
-	s.frames.durable.Store(last)
-	return nil
+func (s *Store) openEngine(readOnly bool) (*engine, error) {
+	return openEngine(s.dir, s.files, engineOptions{readOnly: readOnly, sync: s.syncs, log: s.log, failed: s.failed})
 }
 
-func (s *Store) replay(number, last uint64) (uint64, error) {
-	name := s.dir.logName(number)
-	f, err := s.dir.files.open(name, false)
-	if err != nil {
-		return 0, fmt.Errorf("open log: %w", err)
-	}
-	last, end, err := replay(f, name, last, s.restore)
-	f.Close()
+// lock takes the lock that keeps a second store away from a directory. It ends with the process, however that ends.
+func lock(dir string) (io.Closer, error) {
+	// The lock is one of a path within the process.
+	path, err := filepath.Abs(dir)
 	if err == nil {
-		s.dir.files.truncate(name, end) // it is not written to any more; on an error it only takes up room
+		path, err = filepath.EvalSymlinks(path)
 	}
-	return last, err
-}
-
-// restore puts a record of a log into memory. It is as a batch that is durable and in no table.
-func (s *Store) restore(n key, value []byte) error {
-	if n.kind() != countKind {
-		s.pending.put(n, append([]byte(nil), value...), recovered)
-		return nil
-	}
-	windows, err := parseWindows(nil, value)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	i := n.id()
-	sh := s.shard(&i)
-	e := sh.keys[i]
-	if e == nil {
-		e = &entry{id: i, batch: recovered}
-		sh.keys[i] = e
-		s.keys.Add(1)
+	l, err := pebble.LockDirectory(path, vfs.Default)
+	var cannot *fs.PathError
+	switch {
+	case errors.As(err, &cannot):
+		return nil, err
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrLocked, err)
 	}
-	e.State = state.State{}
-	e.Load(windows, 0)
-	return nil
+	return l, nil
 }
 
 // Close implements [signpost.Store]. What was charged is durable when it returns nil. A disk that hangs
@@ -281,18 +251,21 @@ func (s *Store) Close() error {
 }
 
 func (s *Store) stop() error {
-	var err error
-	if !s.ended(2 * s.timeout) {
-		err = fmt.Errorf("close store in %s: %w: the disk does not answer", s.dir.path, signpost.ErrNotDurable)
-	} else if n := s.queue(); n > 0 {
-		err = fmt.Errorf("close store in %s: %w: %d keys, because %s", s.dir.path, signpost.ErrNotDurable, n, s.cause())
-	} else if s.sealErr != nil {
-		err = fmt.Errorf("close store in %s: %w", s.dir.path, s.sealErr)
+	ended := s.ended(2 * s.timeout)
+	e := s.engine.Load()
+	if !ended {
+		e.fence.shut(errReplaced) // so that nothing which still hangs can do harm to who opens the directory next
 	}
-	// Nothing that still hangs can do harm to who opens the directory next: it writes to a log that is
-	// read before the next one's, and that is never used again.
-	if t := s.setTable(nil); t != nil {
-		t.release()
+	var err error
+	if n := s.queue(); !ended {
+		err = fmt.Errorf("close store in %s: %w: the disk does not answer", s.dir, signpost.ErrNotDurable)
+	} else if n > 0 {
+		err = fmt.Errorf("close store in %s: %w: %d keys, because %s", s.dir, signpost.ErrNotDurable, n, s.cause())
+	} else if s.closeErr != nil {
+		err = fmt.Errorf("close store in %s: %w", s.dir, s.closeErr)
+	}
+	if !ended && !e.fence.settled() {
+		return err // the lock ends with the process
 	}
 	return errors.Join(err, s.lock.Close())
 }
@@ -302,7 +275,11 @@ func (s *Store) ended(patience time.Duration) bool {
 	all := make(chan struct{})
 	go func() {
 		s.work.Wait()
-		s.dir.work.Wait()
+		if e := s.engine.Load(); e.fence.failure() == nil {
+			s.closeErr = e.close()
+		} else {
+			e.close()
+		}
 		close(all)
 	}()
 	t := time.NewTimer(patience)
@@ -326,14 +303,14 @@ type Stats struct {
 	Queue     int    // changed, and not written yet
 	Flushes   uint64 // batches made durable
 	Records   uint64 // written with them
-	Failures  uint64 // of the disk: writes, reads and merges that failed or took too long
+	Failures  uint64 // of the disk: writes and reads that failed or took too long
 	Forgotten uint64 // keys that memory had no room for and that the disk did not have
-	Stored    uint64 // records in the table; those of the logs are not among them
+	Stored    uint64 // keys on the disk, when they were last looked through for what has ended
 }
 
 // Stats returns the store's figures. It does not block on the disk.
 func (s *Store) Stats() Stats {
-	st := Stats{
+	return Stats{
 		Degraded:  s.degraded.Load(),
 		Cause:     s.cause(),
 		Keys:      int(s.keys.Load()),
@@ -342,10 +319,6 @@ func (s *Store) Stats() Stats {
 		Records:   s.records.Load(),
 		Failures:  s.failures.Load(),
 		Forgotten: s.forgotten.Load(),
+		Stored:    s.stored.Load(),
 	}
-	if t := s.useTable(); t != nil {
-		st.Stored = t.records
-		t.release()
-	}
-	return st
 }

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"github.com/signposthq/signpost"
 	"github.com/signposthq/signpost/link"
 )
@@ -32,10 +34,12 @@ var errInjected = errors.New("injected fault")
 // faulty is the machine's file system with a fault before each operation, if there is one: it may return an
 // error, or hang.
 type faulty struct {
-	osFiles
+	vfs.FS
 	mu    sync.Mutex
 	fault func(op, name string) error
 }
+
+func newFaulty() *faulty { return &faulty{FS: vfs.Default} }
 
 func (f *faulty) set(fault func(op, name string) error) {
 	f.mu.Lock()
@@ -56,76 +60,80 @@ func (f *faulty) before(op, name string) error {
 	return nil
 }
 
-func (f *faulty) create(name string) (file, error) {
-	if err := f.before("create", name); err != nil {
+func (f *faulty) file(op, name string, open func() (vfs.File, error)) (vfs.File, error) {
+	if err := f.before(op, name); err != nil {
 		return nil, err
 	}
-	file, err := f.osFiles.create(name)
-	return &faultyFile{file, f, name}, err
-}
-
-func (f *faulty) open(name string, write bool) (file, error) {
-	if err := f.before("open", name); err != nil {
+	file, err := open()
+	if err != nil {
 		return nil, err
 	}
-	file, err := f.osFiles.open(name, write)
-	return &faultyFile{file, f, name}, err
+	return &faultyFile{file, f, name}, nil
 }
 
-func (f *faulty) truncate(name string, size int64) error {
-	if err := f.before("truncate", name); err != nil {
-		return err
-	}
-	return f.osFiles.truncate(name, size)
+func (f *faulty) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	return f.file("create", name, func() (vfs.File, error) { return f.FS.Create(name, c) })
 }
 
-func (f *faulty) rename(from, to string) error {
+func (f *faulty) ReuseForWrite(from, to string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	return f.file("create", to, func() (vfs.File, error) { return f.FS.ReuseForWrite(from, to, c) })
+}
+
+func (f *faulty) Open(name string, o ...vfs.OpenOption) (vfs.File, error) {
+	return f.file("open", name, func() (vfs.File, error) { return f.FS.Open(name, o...) })
+}
+
+func (f *faulty) OpenDir(name string) (vfs.File, error) {
+	return f.file("open", name, func() (vfs.File, error) { return f.FS.OpenDir(name) })
+}
+
+func (f *faulty) Rename(from, to string) error {
 	if err := f.before("rename", to); err != nil {
 		return err
 	}
-	return f.osFiles.rename(from, to)
+	return f.FS.Rename(from, to)
 }
 
-func (f *faulty) remove(name string) error {
+func (f *faulty) Remove(name string) error {
 	if err := f.before("remove", name); err != nil {
 		return err
 	}
-	return f.osFiles.remove(name)
-}
-
-func (f *faulty) syncDir(dir string) error {
-	if err := f.before("syncdir", dir); err != nil {
-		return err
-	}
-	return f.osFiles.syncDir(dir)
+	return f.FS.Remove(name)
 }
 
 type faultyFile struct {
-	file
+	vfs.File
 	fs   *faulty
 	name string
 }
 
-func (f *faultyFile) WriteAt(b []byte, at int64) (int, error) {
+func (f *faultyFile) Write(b []byte) (int, error) {
 	if err := f.fs.before("write", f.name); err != nil {
-		n, _ := f.file.WriteAt(b[:len(b)/2], at) // as a disk does that runs full
+		n, _ := f.File.Write(b[:len(b)/2]) // as a disk does that runs full
 		return n, err
 	}
-	return f.file.WriteAt(b, at)
+	return f.File.Write(b)
 }
 
 func (f *faultyFile) ReadAt(b []byte, at int64) (int, error) {
 	if err := f.fs.before("read", f.name); err != nil {
 		return 0, err
 	}
-	return f.file.ReadAt(b, at)
+	return f.File.ReadAt(b, at)
 }
 
-func (f *faultyFile) sync() error {
+func (f *faultyFile) Sync() error {
 	if err := f.fs.before("sync", f.name); err != nil {
 		return err
 	}
-	return f.file.sync()
+	return f.File.Sync()
+}
+
+func (f *faultyFile) SyncData() error {
+	if err := f.fs.before("sync", f.name); err != nil {
+		return err
+	}
+	return f.File.SyncData()
 }
 
 // failing is a fault of these operations.
@@ -252,17 +260,24 @@ func wantHealthy(t testing.TB, s *Store) {
 	eventually(t, "the store is healthy", func() bool { return !s.Stats().Degraded })
 }
 
-// mergeNow merges and waits until that is done.
-func mergeNow(t testing.TB, s *Store) {
+// flushNow writes what the engine has into tables, so that it has to be read from there.
+func flushNow(t testing.TB, s *Store) {
 	t.Helper()
-	batch := s.durable.Load()
-	eventually(t, "everything is merged", func() bool {
-		if s.merged.Load() >= batch && !s.merging.Load() {
-			return true
+	if err := s.engine.Load().db.Flush(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// many takes from so many keys that reading one of them is not reading all of them, and writes a table.
+func many(t testing.TB, s *Store) {
+	t.Helper()
+	for i := range 2000 {
+		if _, _, err := s.Take(t.Context(), request(1_000_000+i)); err != nil {
+			t.Fatal(err)
 		}
-		s.wantMerge()
-		return false
-	})
+	}
+	take(t, s, request(2))
+	flushNow(t, s)
 }
 
 func slogOf(l *logged) *slog.Logger { return slog.New(l) }

@@ -4,6 +4,7 @@
 package disk
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -16,10 +17,15 @@ const (
 	lastTry  = 2 * time.Second
 	// settled is how few changes may be left to write when a store is healthy again: a batch like any other.
 	settled = 1000
+	// maxLeft is how many instances of the engine may hang. Each holds some 20 MiB at most.
+	maxLeft = 4
 )
 
-// overdue runs when a batch may have been flying for too long. The committer that hangs with it is left behind: another one
-// goes on with a new log.
+// errReplaced is why the fence of an instance is shut that was given up.
+var errReplaced = errors.New("another instance of the storage engine is in its place")
+
+// overdue runs when a batch may have been flying for too long. The committer that hangs with it is left behind, with the
+// instance of the engine; another one goes on.
 func (s *Store) overdue() {
 	s.mu.Lock()
 	b := s.flying
@@ -27,12 +33,12 @@ func (s *Store) overdue() {
 		s.mu.Unlock()
 		return
 	}
-	s.writing.fenced.Store(true)
 	s.epoch++
 	c := &committer{Store: s, mine: s.epoch}
 	err := fmt.Errorf("write: no answer from the disk within %v", s.timeout)
 	s.degradeLocked(err)
 	s.mu.Unlock()
+	s.engine.Load().fence.shut(errReplaced)
 	s.logDegraded(err)
 	s.work.Go(func() { c.run(b) })
 }
@@ -56,15 +62,11 @@ func (s *Store) logDegraded(err error) {
 	s.log.Error("the store is degraded: counts stand in memory and are not durable", "cause", err)
 }
 
-// heal writes down all that is not durable, to a new log, as often as it takes. It returns false if the store
+// heal writes down all that is not durable, with a new instance of the engine, as often as it takes. It returns false if the store
 // is closed before that succeeds.
 func (c *committer) heal(lost *batch) bool {
 	began := time.Now()
 	for wait := firstTry; ; wait = min(2*wait, lastTry) {
-		if c.journal != nil {
-			c.journal.abandon()
-			c.journal = nil
-		}
 		if lost != nil {
 			c.requeue(lost)
 		}
@@ -73,7 +75,6 @@ func (c *committer) heal(lost *batch) bool {
 			break
 		}
 		c.failed("heal", err)
-		c.dir.dropSpares() // if it is room that is missing
 		select {
 		case <-c.closing:
 			if lost != nil {
@@ -89,7 +90,6 @@ func (c *committer) heal(lost *batch) bool {
 	}
 	c.degraded.Store(false)
 	c.mu.Unlock()
-	c.checkLogs()
 	c.log.Info("the store is healthy again: all counts are durable", "after", time.Since(began).Round(time.Millisecond))
 	return true
 }
@@ -115,10 +115,10 @@ func (c *committer) requeue(lost *batch) {
 	}
 }
 
-// rewrite opens a new log and writes batches to it until few changes are left. It returns the batch that
+// rewrite opens the engine anew and writes batches until few changes are left. It returns the batch that
 // it could not write.
 func (c *committer) rewrite() (lost *batch, err error) {
-	if c.journal, err = openJournal(c.dir, &c.frames, c.syncs); err != nil {
+	if err := c.reopen(); err != nil {
 		return nil, err
 	}
 	for {
@@ -143,4 +143,25 @@ func (c *committer) rewrite() (lost *batch, err error) {
 			return nil, nil
 		}
 	}
+}
+
+// reopen puts a new instance of the engine in the place of the old one, which can be read until then.
+func (c *committer) reopen() error {
+	old := c.engine.Load()
+	old.fence.shut(errReplaced)
+	old.fence.settle()
+	if n := c.left.Load(); n >= maxLeft {
+		return fmt.Errorf("%d instances of the storage engine hang", n)
+	}
+	e, err := c.openEngine(false)
+	if err != nil {
+		return err
+	}
+	c.engine.Store(e)
+	c.left.Add(1)
+	go func() {
+		old.close()
+		c.left.Add(-1)
+	}()
+	return nil
 }

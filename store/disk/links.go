@@ -288,16 +288,11 @@ func (l *Links) byID(ctx context.Context, text string) (*knownLink, error) {
 			return i, nil
 		}
 		copy(i[:], n[:])
-		t := l.store.useTable()
-		if t == nil {
-			return i, nil
-		}
-		defer t.release()
-		c := cursor{table: t}
-		if err := c.seek(linkKind.of(i)); err != nil || c.done {
-			return i, err
-		}
-		return c.key.id(), nil // or another link, whose name is not the one that was asked for
+		err = l.store.engine.Load().scan(linkKind, i, func(found id, _ []byte) (bool, error) {
+			i = found // or another link, whose name is not the one that was asked for
+			return false, nil
+		})
+		return i, err
 	}, n)
 }
 
@@ -391,7 +386,7 @@ func bounded[T any](ctx context.Context, s *Store, read func() (T, error)) (T, e
 	}
 }
 
-// value returns a record of a link from memory or from the table.
+// value returns a record of a link from memory or from the disk.
 func (s *Store) value(n key) ([]byte, error) {
 	if v, ok := s.pending.get(n); ok {
 		return v, nil
@@ -399,42 +394,41 @@ func (s *Store) value(n key) ([]byte, error) {
 	return s.lookup(n)
 }
 
-// scan yields the records of a kind in order, from an id on, until yield returns false.
+// scan yields the records of a kind in order, from an id on, until yield returns false. Where memory and the
+// disk both have a record, that of the memory is newer.
 func (s *Store) scan(k kind, from id, yield func(id, []byte) (more bool, err error)) error {
-	t := s.useTable()
-	if t != nil {
-		defer t.release()
-	}
 	fresh := s.pending.from(k, from)
-	c := cursor{table: t}
-	if err := c.seek(k.of(from)); err != nil {
+	more := true
+	give := func(i id, value []byte) (err error) {
+		if len(value) > 0 {
+			more, err = yield(i, value)
+		}
 		return err
 	}
-	for {
-		stored := !c.done && c.key.kind() == k
-		var n key
-		var value []byte
-		switch {
-		case len(fresh) > 0 && (!stored || bytes.Compare(fresh[0].key[:], c.key[:]) <= 0):
-			n, value = fresh[0].key, fresh[0].value
+	err := s.engine.Load().scan(k, from, func(i id, value []byte) (bool, error) {
+		for more && len(fresh) > 0 {
+			order := bytes.Compare(fresh[0].key[1:], i[:])
+			if order > 0 {
+				break
+			}
+			if order == 0 {
+				value = nil
+			}
+			r := fresh[0]
 			fresh = fresh[1:]
-		case stored:
-			n, value = c.key, slices.Clone(c.value)
-		default:
-			return nil
-		}
-		if stored && c.key == n {
-			if err := c.advance(); err != nil {
-				return err
+			if err := give(r.key.id(), r.value); err != nil {
+				return false, err
 			}
 		}
-		if len(value) == 0 {
-			continue
+		if !more {
+			return false, nil
 		}
-		if more, err := yield(n.id(), value); err != nil || !more {
-			return err
-		}
+		return more, give(i, value)
+	})
+	for ; err == nil && more && len(fresh) > 0; fresh = fresh[1:] {
+		err = give(fresh[0].key.id(), fresh[0].value)
 	}
+	return err
 }
 
 // from returns the records of a kind from an id on, in order.
@@ -449,4 +443,18 @@ func (r *recent) from(k kind, from id) (all []record) {
 	r.mu.RUnlock()
 	slices.SortFunc(all, func(a, b record) int { return bytes.Compare(a.key[:], b.key[:]) })
 	return all
+}
+
+// forget removes links from the disk and from memory.
+func (l *Links) forget(gone []record) {
+	if len(gone) == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range gone {
+		delete(l.known, r.key.id())
+		delete(l.tries, r.key.id())
+	}
+	l.store.put(gone...)
 }

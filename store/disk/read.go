@@ -35,9 +35,6 @@ func (s *Store) fetch(ctx context.Context, sh *shard, i id) *entry {
 		e := sh.keys[i]
 		if e == nil {
 			e = s.insert(sh, i)
-			if s.table.Load().block(countKind.of(i)) < 0 {
-				return e // there is nothing to read
-			}
 			e.load = &load{}
 		}
 		l := e.load
@@ -113,24 +110,16 @@ func counts(windows []state.Window) (cs []signpost.Count) {
 	return cs
 }
 
-// lookup reads a record from the table. A record that is not there is nil.
+// lookup reads a record from the disk. A record that is not there is nil.
 func (s *Store) lookup(n key) ([]byte, error) {
-	t := s.useTable()
-	if t == nil {
-		return nil, nil
-	}
-	defer t.release()
-	value, err := t.get(n)
+	value, err := s.engine.Load().get(n)
 	if err != nil {
 		s.failed("read", err)
-		if t.blamed.CompareAndSwap(false, true) {
-			s.log.Error("the store cannot be read; keys count from zero meanwhile", "cause", err)
-		}
 	}
 	return value, err
 }
 
-// recent holds the records of links that are in no table yet.
+// recent holds the records of links that are not durable yet.
 type recent struct {
 	mu      sync.RWMutex
 	records map[key]recentRecord
@@ -174,12 +163,12 @@ func (r *recent) named(n name) (id, bool) {
 	return i, ok
 }
 
-// forget drops what the table has.
-func (r *recent) forget(merged uint64) {
+// forget drops what is durable.
+func (r *recent) forget(durable uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for n, rec := range r.records {
-		if rec.batch <= merged {
+		if rec.batch <= durable {
 			delete(r.records, n)
 			if i := n.id(); n.kind() == linkKind {
 				delete(r.names, name(i[:8]))

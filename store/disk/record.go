@@ -31,7 +31,10 @@ const (
 	linkKind  kind = 'l' // a link
 	seenKind  kind = 's' // when a link was last seen
 	tryKind   kind = 't' // a try link that may be alive, and until when
+	metaKind  kind = 'm' // what is known of the store
 )
+
+var versionKey = metaKind.of(id{})
 
 func (k kind) of(i id) (n key) {
 	n[0] = byte(k)
@@ -42,30 +45,10 @@ func (k kind) of(i id) (n key) {
 func (n key) kind() kind { return kind(n[0]) }
 func (n key) id() id     { return id(n[1:]) }
 
-// A record is a key, the length of its value, and the value: what the key is now, never what was added. An empty
-// value says that there is nothing any more.
-
-// maxValue is far above any value. It bounds what damaged data can make the store read.
-const maxValue = 64 << 10
-
-func appendRecord(b []byte, n key, value []byte) []byte {
-	b = append(b, n[:]...)
-	b = binary.AppendUvarint(b, uint64(len(value)))
-	return append(b, value...)
-}
-
-// cutRecord returns the first record of b and what follows it.
-func cutRecord(b []byte) (n key, value, rest []byte, ok bool) {
-	if len(b) < len(n)+1 {
-		return n, nil, nil, false
-	}
-	copy(n[:], b)
-	size, used := binary.Uvarint(b[len(n):])
-	b = b[min(len(b), len(n)+max(used, 0)):]
-	if used <= 0 || size > maxValue || size > uint64(len(b)) {
-		return n, nil, nil, false
-	}
-	return n, b[:size], b[size:], true
+// A record is a key and a value: what the key is now, never what was added. An empty value says that there is nothing any more.
+type record struct {
+	key   key
+	value []byte
 }
 
 // appendWindows encodes the value of a count: for each window its length in seconds, its start and what is used.

@@ -174,7 +174,7 @@ func (s *Store) insert(sh *shard, i id) *entry {
 
 // dropEmpty drops a key of which there is nothing to keep, so that refusals cost no memory. It needs the shard's lock.
 func (s *Store) dropEmpty(sh *shard, e *entry) {
-	if e.State == (state.State{}) && e.load == nil && e.batch <= s.merged.Load() && sh.keys[e.id] == e {
+	if e.State == (state.State{}) && e.load == nil && e.batch <= s.durable.Load() && sh.keys[e.id] == e {
 		s.drop(sh, e)
 	}
 }
@@ -193,7 +193,7 @@ func (s *Store) makeRoom(sh *shard) {
 	looked, dropped := 0, 0
 	var last *entry
 	for _, e := range sh.keys { // a map is ranged over from a random place
-		if s.readable(e) && !e.HasLeases(horizon) && (over > 0 || e.Ended(horizon)) || s.over(e, horizon) {
+		if s.readable(e) && (e.Ended(horizon) || over > 0 && !e.HasLeases(horizon)) {
 			s.drop(sh, e)
 			dropped++
 		} else if e.load == nil {
@@ -206,21 +206,15 @@ func (s *Store) makeRoom(sh *shard) {
 	if over <= 0 || dropped > 0 {
 		return
 	}
-	s.wantMerge() // it makes keys readable
 	if over > s.maxKeys/4 && last != nil {
 		s.drop(sh, last)
 		s.forgotten.Add(1)
 	}
 }
 
-// readable reports that the table has what the entry has.
+// readable reports that the disk has what the entry has.
 func (s *Store) readable(e *entry) bool {
-	return e.load == nil && !e.queued && e.batch <= s.merged.Load()
-}
-
-// over reports that a key has ended, and that this is durable.
-func (s *Store) over(e *entry, horizon signpost.Instant) bool {
-	return e.load == nil && !e.queued && e.batch <= s.durable.Load() && e.Ended(horizon)
+	return e.load == nil && !e.queued && e.batch <= s.durable.Load()
 }
 
 // horizon is the instant by which a key of the shard can be said to have ended: the latest that takes
