@@ -65,7 +65,6 @@ func TestOutage(t *testing.T) {
 	type world struct {
 		*redistest.Server
 		proxy *redistest.Proxy
-		other *redistest.Server
 	}
 	for _, fault := range []struct {
 		name     string
