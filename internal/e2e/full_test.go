@@ -32,11 +32,13 @@ func smallDisk(t *testing.T, size string) string {
 		}
 		return exec.Command(args[0], args[1:]...)
 	}
-	if out, err := sudo("mount", "-t", "tmpfs", "-o", "mode=0777,size="+size, "tmpfs", dir).CombinedOutput(); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("mount a small file system, which needs root or sudo: %v\n%s", err, out)
+	if os.Getuid() != 0 {
+		if out, err := sudo("true").CombinedOutput(); err != nil {
+			t.Skipf("only root can mount a small file system, and this user is not root and has no sudo: %v\n%s", err, out)
 		}
-		t.Skipf("a small file system cannot be mounted here, which needs root or sudo: %v\n%s", err, out)
+	}
+	if out, err := sudo("mount", "-t", "tmpfs", "-o", "mode=0777,size="+size, "tmpfs", dir).CombinedOutput(); err != nil {
+		t.Fatalf("mount a small file system: %v\n%s", err, out)
 	}
 	t.Cleanup(func() {
 		if out, err := sudo("umount", "--lazy", dir).CombinedOutput(); err != nil {
@@ -75,7 +77,7 @@ func writeALot(ctx context.Context, t *testing.T, d *daemon) *sync.WaitGroup {
 		for i := range burst {
 			bound := []string{"4e/30d 4e/60d 4e/90d 4e/120d", "4e/150d 4e/200d 4e/300d 4e/360d"}[i%2]
 			body := fmt.Sprintf(`{"namespace": "lot", "key": "%d/%d", "bound": %q}`, w, i/2, strings.ReplaceAll(bound, "4e", "1000000000"))
-			fmt.Fprintf(&requests, "POST /v1/take HTTP/1.1\r\nHost: api\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+			fmt.Fprintf(&requests, "POST /v1/take HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 		}
 		stop := context.AfterFunc(ctx, func() { conn.Close() })
 		t.Cleanup(func() { stop(); conn.Close() })

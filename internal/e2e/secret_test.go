@@ -56,7 +56,7 @@ func TestCredentialsStayInside(t *testing.T) {
 	up := startUpstream(t)
 	config := filepath.Join(t.TempDir(), "signpost.yaml")
 	writeFile(t, config, "log: debug\n")
-	settings := onDisk(dir, "UPSTREAM="+up.URL, "CONFIG="+config, "API_TOKEN="+apiToken, "TRY=true", "SHAPE_MARKDOWN=16", "EXPENSIVE=/hang",
+	settings := onDisk(dir, "UPSTREAM="+up.URL, "CONFIG="+config, "API_TOKEN="+apiToken, "TRY=true", "SHAPE_MARKDOWN=16",
 		"UPSTREAM_TIMEOUT=300ms")
 	d := serve(t, settings...)
 	c := newClient(t)
@@ -94,12 +94,7 @@ func TestCredentialsStayInside(t *testing.T) {
 		throughTheAdminAPI(d, l, admins, ask)
 		told = append(told, garbage(t, d, l)...)
 	}
-	ctx, gone := context.WithCancel(t.Context())
-	go func() {
-		eventually(t, "a request hangs", func() bool { return up.hanging(t) > 0 })
-		gone()
-	}()
-	c.try(ctx, "POST", d.Door+"/s/"+d.Link+"/hang", "a body")
+	told = append(told, exchange{"a daemon that waits for its upstream", s.vanish(t, c, up)})
 	if found := s.in(up.c.ask(t, "GET", up.URL+"/control/seen", "").body); found != nil {
 		t.Errorf("the upstream has seen %v", found)
 	}
@@ -158,6 +153,30 @@ func TestCredentialsStayInside(t *testing.T) {
 	if !strings.Contains(d.stderr.String(), "upstream does not answer") || !strings.Contains(d.stderr.String(), "first refusal") {
 		t.Errorf("the log has little to say, so that little was looked at:\n%s", d.stderr.String())
 	}
+}
+
+// vanish has a client go away while its request hangs in the upstream, behind a daemon that would wait for it, and
+// returns the daemon's log once it has ended.
+func (s secrets) vanish(t *testing.T, c *client, up *served) (log string) {
+	t.Helper()
+	d := serve(t, "UPSTREAM="+up.URL, "EXPENSIVE=/hang")
+	s["the link of a client that goes away"] = d.Link
+	ctx, gone := context.WithCancel(t.Context())
+	defer gone()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		c.try(ctx, "POST", d.Door+"/s/"+d.Link+"/hang", "a body")
+	}()
+	eventually(t, "a request hangs", func() bool { return up.hanging(t) > 0 })
+	gone()
+	<-ended
+	eventually(t, "nothing hangs", func() bool { return up.hanging(t) == 0 })
+	d.signal(t, syscall.SIGTERM)
+	if code := d.wait(t); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	return d.stderr.String()
 }
 
 // exchange is something that was asked, and all that came back.
