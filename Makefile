@@ -20,7 +20,7 @@ test: needs check unit ## install what the tests need, then check and test every
 
 # The race detector needs a C compiler.
 needs:
-	scripts/needs gcc=gcc,libc6-dev git curl nginx
+	scripts/needs gcc=gcc,libc6-dev git curl nginx redis-server
 
 check: ## format, vet, staticcheck, known vulnerabilities
 	scripts/gofmt

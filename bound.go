@@ -174,3 +174,6 @@ func (b *Bound) UnmarshalText(text []byte) error {
 
 // Seconds returns the length of each window in seconds, shortest first; 0 ends the list.
 func (b *Bound) Seconds() [MaxWindows]uint32 { return b.seconds }
+
+// Limits returns the limit of each window, in the order of Seconds.
+func (b *Bound) Limits() [MaxWindows]uint32 { return b.limits }

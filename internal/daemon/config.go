@@ -10,10 +10,12 @@ import (
 	"time"
 
 	"github.com/signposthq/signpost"
+	"github.com/signposthq/signpost/failopen"
 	"github.com/signposthq/signpost/internal/admin"
+	"github.com/signposthq/signpost/store/redis"
 )
 
-// The stores that a configuration can name.
+// The stores that a configuration can name, besides one that is shared.
 const (
 	StoreDisk   = "disk"
 	StoreMemory = "memory"
@@ -22,9 +24,16 @@ const (
 // Config is everything that a daemon can be told. [Load] makes one; fields.go says what each
 // field means, is called and may hold.
 type Config struct {
-	Store string
-	Data  string
-	Sync  string
+	Store         string // StoreDisk, StoreMemory, or the URL of a server that a fleet shares
+	StorePrefix   string
+	StoreTimeout  time.Duration
+	StorePassword Secret // zero: none
+
+	DegradedCheap     failopen.Policy
+	DegradedExpensive failopen.Policy
+
+	Data string
+	Sync string
 
 	Upstream          *url.URL // nil: the sample
 	UpstreamTimeout   time.Duration
@@ -71,21 +80,25 @@ func (s Shape) MaxBody() int64 { return int64(s.Markdown) * bytesPerChar }
 // Default returns the configuration of "signpost serve" with no flags.
 func Default() Config {
 	return Config{
-		Store:           StoreDisk,
-		Data:            "./signpost-data",
-		Sync:            "always",
-		UpstreamTimeout: 10 * time.Minute,
-		Door:            "127.0.0.1:8080",
-		API:             "127.0.0.1:8081",
-		Admin:           "127.0.0.1:9090",
-		Links:           signpost.DefaultBound,
-		Strangers:       signpost.StrangerBound,
-		Shape:           Shape{Markdown: 262_144, Relations: 100, Blocks: 2_000},
-		Preflights:      true,
-		RateLimit:       true,
-		XRateLimit:      true,
-		Drain:           30 * time.Second,
-		LogLevel:        slog.LevelInfo,
+		Store:             StoreDisk,
+		StorePrefix:       redis.DefaultPrefix,
+		StoreTimeout:      failopen.DefaultTimeout,
+		DegradedCheap:     failopen.Local,
+		DegradedExpensive: failopen.Local,
+		Data:              "./signpost-data",
+		Sync:              "always",
+		UpstreamTimeout:   10 * time.Minute,
+		Door:              "127.0.0.1:8080",
+		API:               "127.0.0.1:8081",
+		Admin:             "127.0.0.1:9090",
+		Links:             signpost.DefaultBound,
+		Strangers:         signpost.StrangerBound,
+		Shape:             Shape{Markdown: 262_144, Relations: 100, Blocks: 2_000},
+		Preflights:        true,
+		RateLimit:         true,
+		XRateLimit:        true,
+		Drain:             30 * time.Second,
+		LogLevel:          slog.LevelInfo,
 	}
 }
 

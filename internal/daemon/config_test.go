@@ -45,6 +45,15 @@ sync: 1
 			`signpost.yaml:8: log: "verbose" is not one of`,
 			`signpost.yaml:9: sync: "1" is not one of`,
 		}},
+		{what: "shared stores", file: "store: redis://user:hunter2@host:6379\nstore_prefix: \"{x}:\"\nstore_timeout: 1m\ndegraded:\n  cheap: open\n",
+			env: []string{"SIGNPOST_STORE=redis://host?retries=3"}, want: []string{
+				"signpost.yaml:1: store: holds a password; put it into SIGNPOST_STORE_PASSWORD",
+				`signpost.yaml:2: store_prefix: "{x}:"`,
+				`signpost.yaml:3: store_timeout: "1m" is not a time`,
+				`signpost.yaml:5: degraded.cheap: "open" is not one of: local, allow, deny`,
+				`SIGNPOST_STORE: store: redis: URL has an unknown parameter "retries"`,
+			}},
+		{what: "another store", file: "store: postgres\n", want: []string{`signpost.yaml:1: store: "postgres" is not one of: disk, memory, or the URL`}},
 		{what: "bounds", file: "bounds:\n  links: 60/0s 1/fortnight -5/min\n  strangers: 10/min 5/hour\n", want: []string{
 			`signpost.yaml:2: bounds.links: bound: "60/0s"`,
 			`signpost.yaml:2: bounds.links: bound: "1/fortnight"`,

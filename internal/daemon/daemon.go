@@ -93,7 +93,7 @@ func (d *daemon) run(ctx context.Context, hangup <-chan os.Signal) error {
 
 // start opens everything and serves. What it opened before an error, close closes.
 func (d *daemon) start(ctx context.Context, c Config) (err error) {
-	if d.store, err = openStore(&c, d.telemetry, d.log); err != nil {
+	if d.store, err = openStore(ctx, &c, d.telemetry, d.log); err != nil {
 		return err
 	}
 	token, err := adminToken(&c)
@@ -117,7 +117,10 @@ func (d *daemon) start(ctx context.Context, c Config) (err error) {
 	// The greeting goes before the link is registered, and all of it before anything is served: a link
 	// that nobody was shown is never the one that keeps a later start from minting another.
 	first, err := firstLink(ctx, d.store.links)
-	if err != nil {
+	switch {
+	case errors.Is(err, link.ErrUnavailable): // a server that will come; links can be minted then
+		d.log.Warn("no first link", "error", err)
+	case err != nil:
 		return err
 	}
 	if err := d.greet(&c, first, token); err != nil {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/signposthq/signpost"
+	"github.com/signposthq/signpost/failopen"
 )
 
 // field is one thing that a configuration can say. The file, the environment, the flags,
@@ -46,12 +47,20 @@ const (
 const maxShape = 1 << 28
 
 var fields = []field{
-	scalar("store", "where counts and links are kept: disk or memory", restart,
-		func(c *Config) *string { return &c.Store }, oneOf(StoreDisk, StoreMemory), asIs),
+	scalar("store", "where counts and links are kept: disk, memory, or a server that a fleet shares, such as redis://host:6379", restart,
+		func(c *Config) *string { return &c.Store }, parseStore, asIs),
 	scalar("data", "the directory of the disk store and of the admin token", restart,
 		func(c *Config) *string { return &c.Data }, notEmpty, asIs),
 	scalar("sync", "when the disk store syncs: always, or off to leave it to the system", restart,
 		func(c *Config) *string { return &c.Sync }, oneOf("always", "off"), asIs),
+	scalar("store_prefix", "what the names of all keys on a shared server begin with", restart,
+		func(c *Config) *string { return &c.StorePrefix }, parseStorePrefix, asIs),
+	scalar("store_timeout", "how long a request waits for a shared server, once in an outage", restart,
+		func(c *Config) *time.Duration { return &c.StoreTimeout }, durationIn(time.Millisecond, 10*time.Second), time.Duration.String),
+	scalar("degraded.cheap", "what becomes of a request while a shared server does not answer: local, allow or deny", restart,
+		func(c *Config) *failopen.Policy { return &c.DegradedCheap }, parsePolicy, formatPolicy),
+	scalar("degraded.expensive", "the same for a request that needs a lease", restart,
+		func(c *Config) *failopen.Policy { return &c.DegradedExpensive }, parsePolicy, formatPolicy),
 
 	scalar("upstream", "the URL of the service behind the door; without one, a sample", restart,
 		func(c *Config) **url.URL { return &c.Upstream }, parseUpstream, formatUpstream),
@@ -103,6 +112,7 @@ var fields = []field{
 // secrets are the fields that only the environment holds: they are in no file and never printed.
 var secrets = []field{
 	scalar("admin_token", "", restart, func(c *Config) *Secret { return &c.AdminToken }, parseSecret, Secret.String),
+	scalar("store_password", "", restart, func(c *Config) *Secret { return &c.StorePassword }, parsePassword, Secret.String),
 	scalar("api_token", "", restart, func(c *Config) *Secret { return &c.APIToken }, parseSecret, Secret.String),
 }
 
@@ -267,6 +277,23 @@ func parsePattern(s string) (string, error) {
 	}
 	return s, nil
 }
+
+// parsePassword takes any text: what is a good one is decided where it was set.
+func parsePassword(s string) (Secret, error) { return Secret{s}, nil }
+
+func parseStorePrefix(s string) (string, error) {
+	if s == "" || strings.ContainsAny(s, "{} \t\r\n") {
+		return "", fmt.Errorf("%q is empty, or has a brace or a space", s)
+	}
+	return s, nil
+}
+
+func parsePolicy(s string) (failopen.Policy, error) {
+	p, err := oneOf(string(failopen.Local), string(failopen.Allow), string(failopen.Deny))(s)
+	return failopen.Policy(p), err
+}
+
+func formatPolicy(p failopen.Policy) string { return string(p) }
 
 // minToken is the length of the shortest token that is not worth guessing.
 const minToken = 16

@@ -4,6 +4,7 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 
@@ -21,8 +22,11 @@ type opened struct {
 }
 
 // openStore opens the store that a configuration names.
-func openStore(c *Config, t *telemetry, log *slog.Logger) (opened, error) {
-	if c.Store == StoreMemory {
+func openStore(ctx context.Context, c *Config, t *telemetry, log *slog.Logger) (opened, error) {
+	switch {
+	case c.shared():
+		return openShared(ctx, c, t, log)
+	case c.Store == StoreMemory:
 		s := memory.New(memory.Options{OnClear: t.clears.WithLabelValues(ofLinks).Inc})
 		return newOpened(t, s, memory.NewLinks(), func() error { return nil }), nil
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/signposthq/signpost"
 	"github.com/signposthq/signpost/door/httpdoor"
+	"github.com/signposthq/signpost/failopen"
 	"github.com/signposthq/signpost/store/disk"
 )
 
@@ -47,6 +48,8 @@ type telemetry struct {
 	takes          *prometheus.CounterVec
 	duration       *prometheus.HistogramVec
 	storeErrors    *prometheus.CounterVec
+	storeFailures  *prometheus.CounterVec
+	debtDropped    prometheus.Counter
 	clears         *prometheus.CounterVec
 	reloads        *prometheus.CounterVec
 	reloadedAt     prometheus.Gauge
@@ -70,6 +73,14 @@ func newTelemetry(b Build) *telemetry {
 			Name: "signpost_store_errors_total",
 			Help: "Takes and peeks that the store answered with an error.",
 		}, []string{"kind"}),
+		storeFailures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "signpost_store_failures_total",
+			Help: "Calls that a shared store did not answer, probes of an outage included, by what was wrong.",
+		}, []string{"kind"}),
+		debtDropped: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "signpost_debt_dropped_total",
+			Help: "Keys whose counts of an outage never reached the shared store.",
+		}),
 		clears: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "signpost_fallback_clears_total",
 			Help: "How often a bounded memory of counts was full and forgot them all: that of links, or that of addresses.",
@@ -99,7 +110,7 @@ func newTelemetry(b Build) *telemetry {
 		},
 	})
 	build.Set(1)
-	t.registry.MustRegister(t.takes, t.duration, t.storeErrors, t.clears, t.reloads, t.reloadedAt, t.turnedAway, t.upstreamErrors, build,
+	t.registry.MustRegister(t.takes, t.duration, t.storeErrors, t.storeFailures, t.debtDropped, t.clears, t.reloads, t.reloadedAt, t.turnedAway, t.upstreamErrors, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, door := range doors {
 		t.duration.WithLabelValues(door)
@@ -117,6 +128,9 @@ func newTelemetry(b Build) *telemetry {
 	}
 	for _, kind := range kinds {
 		t.storeErrors.WithLabelValues(kind)
+	}
+	for _, kind := range []failopen.Kind{failopen.Timeout, failopen.Connection, failopen.Auth, failopen.Other} {
+		t.storeFailures.WithLabelValues(string(kind))
 	}
 	for _, kind := range []string{"timeout", "other"} {
 		t.upstreamErrors.WithLabelValues(kind)

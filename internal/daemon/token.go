@@ -27,6 +27,11 @@ func adminToken(c *Config) (Secret, error) {
 		return Secret{rand.Text()}, nil
 	}
 	path := c.tokenFile()
+	if c.shared() { // the disk store makes its directory itself
+		if err := os.MkdirAll(c.Data, 0o700); err != nil {
+			return Secret{}, fmt.Errorf("keep admin token: %w; set SIGNPOST_ADMIN_TOKEN to keep it elsewhere", err)
+		}
+	}
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return makeToken(path)

@@ -23,6 +23,7 @@ type job struct {
 	Durable *bench.DurableRun `json:",omitempty"`
 	Door    *bench.DoorRun    `json:",omitempty"`
 	Flush   *bench.FlushRun   `json:",omitempty"`
+	Shared  *bench.SharedRun  `json:",omitempty"`
 }
 
 type heapJob struct {
@@ -63,6 +64,12 @@ func (j job) do() (any, error) {
 			return nil, err
 		}
 		return j.Durable.Do(d)
+	case j.Shared != nil:
+		s, err := bench.FindShared(j.Shared.Subject)
+		if err != nil {
+			return nil, err
+		}
+		return j.Shared.Do(s)
 	case j.Door != nil:
 		return j.Door.Do()
 	case j.Flush != nil:

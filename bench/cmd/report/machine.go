@@ -39,7 +39,8 @@ func versions() []string {
 	}
 	var vs []string
 	for _, dep := range info.Deps {
-		if slices.ContainsFunc(bench.Limiters(), func(l bench.Limiter) bool { return l.Package == dep.Path }) {
+		if slices.ContainsFunc(bench.Limiters(), func(l bench.Limiter) bool { return l.Package == dep.Path }) ||
+			slices.ContainsFunc(bench.SharedSubjects(), func(s bench.Shared) bool { return s.Package == dep.Path }) {
 			vs = append(vs, dep.Path+" "+dep.Version)
 		}
 	}

@@ -5,7 +5,7 @@
 //
 //	cd bench && go run ./cmd/report
 //
-// It takes about a quarter of an hour, and wants a machine that does nothing else. Every measurement is a process of its
+// It takes about half an hour, and wants a machine that does nothing else. Every measurement is a process of its
 // own; the subjects take turns, round by round, and ratios are made within a round.
 package main
 
@@ -41,6 +41,7 @@ type options struct {
 	memoryTime time.Duration
 	diskTime   time.Duration
 	doorTime   time.Duration
+	fleetTime  time.Duration
 	heapKeys   int
 	dir        string
 	sections   []string
@@ -57,6 +58,7 @@ func run(ctx context.Context, args []string) error {
 	flags.DurationVar(&o.memoryTime, "memory-time", 200*time.Millisecond, "length of one measurement in memory")
 	flags.DurationVar(&o.diskTime, "disk-time", 1500*time.Millisecond, "length of one measurement on disk")
 	flags.DurationVar(&o.doorTime, "door-time", 500*time.Millisecond, "length of one measurement of the HTTP door")
+	flags.DurationVar(&o.fleetTime, "fleet-time", time.Second, "length of one measurement on a Redis server")
 	flags.IntVar(&o.heapKeys, "heap-keys", 1_000_000, "keys of the heap measurement")
 	flags.StringVar(&o.dir, "dir", os.TempDir(), "where files are made; its disk is what is measured")
 	flags.StringVar(&o.out, "out", "../docs/benchmarks.md", "document to write the tables into; - prints them")
@@ -81,7 +83,7 @@ func run(ctx context.Context, args []string) error {
 	o.dir = dir
 
 	var doc document
-	if o.out != "-" { // before the measuring, so that a fault costs no quarter of an hour
+	if o.out != "-" { // before the measuring, so that a fault costs no half an hour
 		if doc, err = openDocument(o.out); err != nil {
 			return err
 		}
@@ -121,4 +123,5 @@ var sections = []section{
 	{"heap", measureHeap},
 	{"disk", measureDisk},
 	{"door", measureDoor},
+	{"fleet", measureFleet},
 }

@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/signposthq/signpost"
+	"github.com/signposthq/signpost/failopen"
+	"github.com/signposthq/signpost/store/redis"
+)
+
+// shared reports whether the store is a server that a fleet shares.
+func (c *Config) shared() bool { return strings.Contains(c.Store, "://") }
+
+// parseStore reads the name of a store, or the URL of one that is shared. A password has no place in it, as this field is printed.
+func parseStore(s string) (string, error) {
+	if s == StoreDisk || s == StoreMemory {
+		return s, nil
+	}
+	if !strings.Contains(s, "://") {
+		return "", fmt.Errorf("%q is not one of: %s, %s, or the URL of a server such as redis://host:6379", s, StoreDisk, StoreMemory)
+	}
+	u, err := url.Parse(s)
+	if err != nil {
+		return "", errors.New("is not a URL such as redis://host:6379")
+	}
+	if _, has := u.User.Password(); has {
+		return "", errors.New("holds a password; put it into SIGNPOST_STORE_PASSWORD")
+	}
+	return s, redis.Options{URL: s}.Check()
+}
+
+// openShared opens a store that a fleet shares, with local rules for when it does not answer.
+func openShared(ctx context.Context, c *Config, t *telemetry, log *slog.Logger) (opened, error) {
+	o := redis.Options{URL: c.Store, Password: c.StorePassword.Reveal(), Prefix: c.StorePrefix}
+	inner, err := redis.Open(ctx, o)
+	if err != nil {
+		return opened{}, err
+	}
+	links, err := redis.OpenLinks(ctx, o)
+	if err != nil {
+		return opened{}, errors.Join(err, inner.Close())
+	}
+	outages := &outages{causes: map[string]error{}}
+	s, err := failopen.New(inner, failopen.Options{
+		Timeout: c.StoreTimeout, Cheap: c.DegradedCheap, Expensive: c.DegradedExpensive,
+		Hooks: failopen.Hooks{
+			Degraded: func(slice string, kind failopen.Kind, cause error) {
+				outages.begin(slice, cause)
+				log.Error("store does not answer; local rules decide", "server", slice, "kind", string(kind), "error", cause)
+			},
+			Healed: func(slice string, after time.Duration) {
+				outages.end(slice)
+				log.Info("store answers again", "server", slice, "after", after.Round(time.Millisecond).String())
+			},
+			Failed:  func(_ string, kind failopen.Kind, _ error) { t.storeFailures.WithLabelValues(string(kind)).Inc() },
+			Cleared: t.clears.WithLabelValues(ofLinks).Inc,
+			DebtDropped: func(keys int, cause error) {
+				t.debtDropped.Add(float64(keys))
+				log.Warn("counts of an outage will not reach the store", "keys", keys, "error", cause)
+			},
+		},
+	})
+	if err != nil {
+		return opened{}, errors.Join(err, links.Close(), inner.Close())
+	}
+	// An outage that is there already shows before the first request meets it.
+	if _, _, err := s.Peek(ctx, signpost.Request{Key: signpost.KeyOf("signpost start", ""), Bound: c.Links}); err != nil {
+		return opened{}, errors.Join(err, links.Close(), s.Close())
+	}
+	return newOpened(t, bundle{s, links}, links, outages.trouble), nil
+}
+
+// bundle closes the links together with the counts.
+type bundle struct {
+	*failopen.Store
+	links *redis.Links
+}
+
+// Close implements [signpost.Store].
+func (b bundle) Close() error { return errors.Join(b.Store.Close(), b.links.Close()) }
+
+// outages are the servers that do not answer, and why.
+type outages struct {
+	mu     sync.Mutex
+	causes map[string]error
+}
+
+func (o *outages) begin(server string, cause error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.causes[server] = cause
+}
+
+func (o *outages) end(server string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.causes, server)
+}
+
+// trouble returns why one of them does not answer, or nil.
+func (o *outages) trouble() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for server, cause := range o.causes {
+		return fmt.Errorf("%s: %w", server, cause)
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redistest
+
+import (
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Proxy is a network between a client and a server. It ends with the test.
+type Proxy struct {
+	Addr string
+
+	target atomic.Pointer[string]
+	delay  atomic.Int64 // of each direction, in nanoseconds
+	lost   atomic.Bool
+	ended  chan struct{}
+	wg     sync.WaitGroup
+}
+
+// NewProxy returns a network to a server's address that is perfect until it is told otherwise.
+func NewProxy(t testing.TB, target string) *Proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Proxy{Addr: l.Addr().String(), ended: make(chan struct{})}
+	p.Point(target)
+	p.wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			p.wg.Go(func() { p.carry(c) })
+		}
+	})
+	t.Cleanup(func() {
+		close(p.ended)
+		l.Close()
+		p.wg.Wait()
+	})
+	return p
+}
+
+// URL returns how the store is told of the server behind the proxy.
+func (p *Proxy) URL() string { return "redis://" + p.Addr }
+
+// Point leads connections that are made from now on to another server.
+func (p *Proxy) Point(target string) { p.target.Store(&target) }
+
+// Delay makes everything late by d on its way, and as much on its way back.
+func (p *Proxy) Delay(d time.Duration) { p.delay.Store(int64(d)) }
+
+// Lose drops everything in both directions from now on, or no more. A connection that lost something stays silent for ever,
+// as one whose packets are not answered.
+func (p *Proxy) Lose(all bool) { p.lost.Store(all) }
+
+func (p *Proxy) carry(client net.Conn) {
+	defer client.Close()
+	server, err := net.Dial("tcp", *p.target.Load())
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	var both sync.WaitGroup
+	var dead atomic.Bool
+	both.Go(func() { p.copy(server, client, &dead) })
+	both.Go(func() { p.copy(client, server, &dead) })
+	done := make(chan struct{})
+	go func() { both.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-p.ended:
+		client.Close()
+		server.Close()
+		<-done
+	}
+}
+
+type chunk struct {
+	data []byte
+	due  time.Time
+}
+
+func (p *Proxy) copy(to, from net.Conn, dead *atomic.Bool) {
+	chunks := make(chan chunk, 10_000)
+	var late sync.WaitGroup
+	late.Go(func() {
+		defer to.Close()
+		for c := range chunks {
+			wait := time.NewTimer(time.Until(c.due))
+			select {
+			case <-wait.C:
+			case <-p.ended:
+			}
+			wait.Stop()
+			if _, err := to.Write(c.data); err != nil {
+				from.Close()
+			}
+		}
+	})
+	for {
+		data := make([]byte, 32<<10)
+		n, err := from.Read(data)
+		if n > 0 && p.lost.Load() {
+			dead.Store(true)
+		}
+		if n > 0 && !dead.Load() {
+			chunks <- chunk{data[:n], time.Now().Add(time.Duration(p.delay.Load()))}
+		}
+		if err != nil {
+			break
+		}
+	}
+	close(chunks)
+	late.Wait()
+}

@@ -1,0 +1,229 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redis_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/signposthq/signpost"
+	"github.com/signposthq/signpost/internal/redistest"
+	"github.com/signposthq/signpost/store/redis"
+	"github.com/signposthq/signpost/store/storetest"
+)
+
+func request(id, bound string) signpost.Request {
+	return signpost.Request{Key: signpost.KeyOf("redis test", id), Bound: signpost.MustParseBound(bound)}
+}
+
+func take(t testing.TB, s signpost.Store, q signpost.Request) signpost.Decision {
+	t.Helper()
+	if q.Expensive {
+		q.LeaseID = signpost.NewLeaseID()
+	}
+	d, _, err := s.Take(t.Context(), q)
+	if err != nil {
+		t.Fatalf("take: %v", err)
+	}
+	return d
+}
+
+func used(t testing.TB, s signpost.Store, q signpost.Request) uint32 {
+	t.Helper()
+	d, _, err := s.Peek(t.Context(), q)
+	if err != nil {
+		t.Fatalf("peek: %v", err)
+	}
+	return d.Windows()[0].Used
+}
+
+func TestCluster(t *testing.T) {
+	nodes := redistest.Cluster(t, 3)
+	o := redis.Options{URL: nodes[0].URL() + "?addr=" + nodes[1].Addr}
+	storetest.Run(t, contract(o))
+
+	// The links spread over the nodes, the store knows where each is, and each take is one command of one node.
+	s := open(t, o)
+	const links = 300
+	ask := func(i int) signpost.Decision {
+		q := request(fmt.Sprint("spread ", i), "5/min 9/hour 3 concurrent")
+		q.Expensive = i%3 == 0
+		return take(t, s, q)
+	}
+	for i := range links {
+		ask(i) // so that every node is connected and has the script
+	}
+	want := map[string]int{}
+	for _, node := range nodes {
+		node.Forget()
+	}
+	for i := range links {
+		if d := ask(i); !d.Admitted {
+			t.Fatalf("take of link %d was refused", i)
+		}
+		want[s.Slice(request(fmt.Sprint("spread ", i), "5/min").Key)]++
+	}
+	for _, node := range nodes {
+		if got := node.Calls("evalsha"); got != want[node.Addr] || got < links/6 {
+			t.Errorf("node %s ran %d scripts, want the %d of its slots, about a third of %d", node.Addr, got, want[node.Addr], links)
+		}
+		if n := node.Calls("exists") + node.Calls("eval") + node.Calls("asking"); n != 0 {
+			t.Errorf("node %s ran %d commands besides", node.Addr, n)
+		}
+	}
+}
+
+// A take is one command, whatever it decides and whatever was stored, and a cheap one touches no lease.
+func TestOneRoundTrip(t *testing.T) {
+	server := redistest.Start(t)
+	s := open(t, redis.Options{URL: server.URL()})
+	take(t, s, request("warm", "5/min"))
+	server.Forget()
+	q := request("a", "2/min 3/hour 9/day 20/week 1 concurrent")
+	for i := range 3 {
+		if d := take(t, s, q); d.Admitted != (i < 2) {
+			t.Errorf("take %d: admitted=%v", i, d.Admitted)
+		}
+	}
+	if n := server.Calls("zadd") + server.Calls("zrange") + server.Calls("zcount"); n != 0 {
+		t.Errorf("cheap takes were %d commands on leases", n)
+	}
+	q = request("b", "2/min 3/hour 9/day 20/week 1 concurrent")
+	q.Expensive = true
+	for i := range 3 {
+		if d := take(t, s, q); d.Admitted != (i < 1) {
+			t.Errorf("expensive take %d: admitted=%v", i, d.Admitted)
+		}
+	}
+	if n := server.Calls("evalsha"); n != 6 {
+		t.Errorf("6 takes were %d scripts", n)
+	}
+	if n := server.Calls("exists") + server.Calls("eval") + server.Calls("ping"); n != 0 {
+		t.Errorf("6 takes were %d commands besides", n)
+	}
+}
+
+// What expires does so a minute after the last window ends, however often it is written.
+func TestExpiry(t *testing.T) {
+	server := redistest.Start(t)
+	s := open(t, redis.Options{URL: server.URL()})
+	q := request("expiry", "1000/min 1000/hour 5 concurrent")
+	q.Expensive = true
+	var first, last int64
+	var d signpost.Decision
+	for i := range 50 {
+		d = take(t, s, q)
+		s.Release(d.Lease)
+		for _, name := range strings.Fields(keysOf(t, server)) {
+			at, _ := server.Do("PEXPIRETIME", name).AsInt64()
+			if strings.HasSuffix(name, ":leases") {
+				continue // gone as soon as the last lease is
+			}
+			if i == 0 {
+				first = at
+			}
+			last = at
+		}
+	}
+	// The server's clock runs on between the script's reading of it and the command's: some milliseconds.
+	if last < first-5 || last > first+5 {
+		t.Errorf("the expiry went from %d to %d in 50 takes", first, last)
+	}
+	hour := d.Windows()[1].Reset()
+	if end := int64(hour.Add(time.Minute)); last < end-5 || last > end+1000 {
+		t.Errorf("the key expires at %d, want a minute after the hour's end, %d", last, end)
+	}
+}
+
+func keysOf(t testing.TB, server *redistest.Server) string {
+	t.Helper()
+	names, err := server.Do("KEYS", "*").AsStrSlice()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(names, " ")
+}
+
+// No key is without an expiry, and no name or value holds what it was made from.
+func TestNothingIsKeptForEver(t *testing.T) {
+	server := redistest.Start(t)
+	s := open(t, redis.Options{URL: server.URL(), Prefix: "other:"})
+	for i := range 30 {
+		q := request(fmt.Sprint("sp_secret", i), "5/min 3 concurrent")
+		q.Expensive = i%2 == 0
+		take(t, s, q)
+	}
+	names := strings.Fields(keysOf(t, server))
+	if len(names) != 45 {
+		t.Errorf("%d keys, want 30 of windows and 15 of leases", len(names))
+	}
+	for _, name := range names {
+		if ttl, _ := server.Do("PTTL", name).AsInt64(); ttl <= 0 || ttl > 3*60*1000 {
+			t.Errorf("key %s lives for %d ms", name, ttl)
+		}
+		if !strings.HasPrefix(name, "other:{") || strings.Contains(name, "secret") {
+			t.Errorf("key is named %s", name)
+		}
+	}
+}
+
+// Scripts that the server has forgotten are sent again, and what was not run is counted once.
+func TestScriptFlush(t *testing.T) {
+	server := redistest.Start(t)
+	s := open(t, redis.Options{URL: server.URL()})
+	q := request("flush", "100/min 5 concurrent")
+	q.Expensive = true
+	for i := range 10 {
+		server.Do("SCRIPT", "FLUSH")
+		d := take(t, s, q)
+		server.Do("SCRIPT", "FLUSH")
+		if _, err := s.Renew(t.Context(), d.Lease, 0); err != nil {
+			t.Fatalf("renew: %v", err)
+		}
+		server.Do("SCRIPT", "FLUSH")
+		if n := used(t, s, q); n != uint32(i+1) {
+			t.Fatalf("%d used after %d takes", n, i+1)
+		}
+		server.Do("SCRIPT", "FLUSH")
+		if err := s.Settle(t.Context(), request("settled", "5/min").Key, 0, []signpost.Count{{Len: time.Minute, Start: d.Windows()[0].Start, Used: 1}}); err != nil {
+			t.Fatalf("settle: %v", err)
+		}
+		s.Release(d.Lease)
+		server.Eventually("the lease is back", func() bool {
+			in, err := s.Inspect(t.Context(), q.Key, 0)
+			return err == nil && len(in.Leases) == 0
+		})
+	}
+}
+
+// A user who may touch nothing but our keys, and run nothing but what docs/fleet.md names, is enough.
+func TestRestrictedUser(t *testing.T) {
+	server := redistest.Start(t)
+	server.Do(append([]string{"ACL", "SETUSER", "signpost", "on", ">secret", "resetkeys", "~signpost:*", "resetchannels", "nocommands"}, strings.Fields(allowed)...)...)
+	url := "redis://signpost:secret@" + server.Addr
+	storetest.Run(t, contract(redis.Options{URL: url}))
+
+	// Each thing that it may not do any more is an error that says so, and no start.
+	for _, taken := range strings.Fields(allowed) {
+		if taken == "+ping" || taken == "+exists" {
+			continue // these only ask whether a server is there, and any answer will do
+		}
+		server.Do("ACL", "SETUSER", "signpost", "-"+taken[1:])
+		s, err := redis.Open(t.Context(), redis.Options{URL: url})
+		if !errors.Is(err, signpost.ErrStoreAuth) || s != nil {
+			t.Errorf("without %s: opened with error %v, want ErrStoreAuth", taken, err)
+		}
+		server.Do("ACL", "SETUSER", "signpost", taken)
+	}
+	server.Do("ACL", "SETUSER", "signpost", "resetkeys", "~elsewhere:*")
+	if _, err := redis.Open(t.Context(), redis.Options{URL: url}); !errors.Is(err, signpost.ErrStoreAuth) {
+		t.Errorf("with other keys: error %v, want ErrStoreAuth", err)
+	}
+}
+
+// allowed is what docs/fleet.md gives the store's user.
+const allowed = "+ping +eval +evalsha +exists +get +set +del +time +zadd +zcount +zrange +zrangebyscore +zrem +zremrangebyscore +zscore +pexpire"

@@ -1,0 +1,241 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redis
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	"github.com/redis/rueidis"
+
+	"github.com/signposthq/signpost"
+)
+
+const (
+	// maxDirect is how many calls may be inside one server's pipeline, which has room for twice as many, before
+	// callers step back from it.
+	maxDirect = 512
+	// maxWaiting is how many calls may wait for one server in any way.
+	maxWaiting = 4096
+)
+
+var errCrowded = errors.New("too many calls wait for the server")
+
+// server is one server that takes are sent to, or the one that Sentinels name.
+type server struct {
+	name string
+	// calm says that there is a connection, and that the last call went through.
+	calm   atomic.Bool
+	inside atomic.Int64 // calls that have not returned
+}
+
+// connection is the client underneath, made in the background and as often as it takes.
+type connection struct {
+	option rueidis.ClientOption
+	client atomic.Pointer[rueidis.Client] // nil until one could be made
+	nodes  nodes
+
+	mu     sync.Mutex
+	making *making
+	closed bool
+	open   map[*conn]struct{}
+}
+
+// making is one try to make the client, for all who wait for it.
+type making struct {
+	done   chan struct{}
+	client rueidis.Client
+	err    error
+}
+
+// conn is a network connection whose end is noticed.
+type conn struct {
+	net.Conn
+	owner  *connection
+	server string
+}
+
+// Close implements net.Conn.
+func (c *conn) Close() error {
+	c.owner.mu.Lock()
+	delete(c.owner.open, c)
+	c.owner.mu.Unlock()
+	c.owner.nodes.at(c.server).calm.Store(false)
+	return c.Conn.Close()
+}
+
+func (x *connection) init(option rueidis.ClientOption) {
+	x.option, x.open = option, make(map[*conn]struct{})
+	dial := option.DialCtxFn // for a socket
+	if dial == nil {
+		dial = dialTCP
+	}
+	x.option.DialCtxFn = func(ctx context.Context, server string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
+		nc, err := dial(ctx, server, d, t)
+		if err != nil {
+			return nil, err
+		}
+		c := &conn{nc, x, server}
+		x.mu.Lock()
+		x.open[c] = struct{}{}
+		x.mu.Unlock()
+		return c, nil
+	}
+	x.nodes.init(&x.option)
+}
+
+func dialTCP(ctx context.Context, server string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
+	if t != nil {
+		return (&tls.Dialer{NetDialer: d, Config: t}).DialContext(ctx, "tcp", server)
+	}
+	return d.DialContext(ctx, "tcp", server)
+}
+
+// get returns the client, making it first if there is none yet. It takes as long as a connection may.
+func (x *connection) get() (rueidis.Client, error) {
+	if c := x.client.Load(); c != nil {
+		return *c, nil
+	}
+	x.mu.Lock()
+	if x.closed {
+		x.mu.Unlock()
+		return nil, signpost.ErrClosed
+	}
+	m := x.making
+	if m == nil {
+		m = &making{done: make(chan struct{})}
+		x.making = m
+		go x.make(m)
+	}
+	x.mu.Unlock()
+	<-m.done
+	return m.client, m.err
+}
+
+func (x *connection) make(m *making) {
+	c, err := rueidis.NewClient(x.option)
+	if err == nil {
+		x.nodes.follow(c)
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.making = nil
+	switch {
+	case err != nil:
+		m.err = err
+	case x.closed:
+		m.err = signpost.ErrClosed
+		go c.Close()
+	default:
+		m.client = c
+		x.client.Store(&c)
+	}
+	close(m.done)
+}
+
+// run runs a script on the server that keeps its keys. It returns by the deadline of ctx.
+func (x *connection) run(ctx context.Context, sv *server, sc *script, keys, args []string) (rueidis.RedisMessage, error) {
+	c, inside := x.client.Load(), sv.inside.Add(1)
+	if c != nil && sv.calm.Load() && inside <= maxDirect {
+		m, err := sc.send(ctx, *c, keys, args).ToMessage()
+		sv.inside.Add(-1)
+		if err != nil {
+			return m, x.failed(ctx, sv, err)
+		}
+		return m, nil
+	}
+	if inside > maxWaiting {
+		sv.inside.Add(-1)
+		return rueidis.RedisMessage{}, errCrowded
+	}
+	// The client has no eye on ctx while it waits for a connection that another caller makes or for room in a full
+	// pipeline, and it makes a connection under the deadline of the caller that happens to need it first. So while any of this can happen
+	// the caller does not wait for the client itself, and what has to wait asks for something harmless first.
+	type result struct {
+		m   rueidis.RedisMessage
+		err error
+	}
+	done := make(chan result, 1)
+	keys, args = append([]string(nil), keys...), append([]string(nil), args...)
+	go func() {
+		defer sv.inside.Add(-1)
+		var r result
+		if r.err = x.reach(sv, keys[0]); r.err == nil {
+			if r.err = ctx.Err(); r.err == nil {
+				r.m, r.err = sc.send(ctx, *x.client.Load(), keys, args).ToMessage()
+			}
+		}
+		if r.err != nil {
+			r.err = x.failed(ctx, sv, r.err)
+		}
+		done <- r
+	}()
+	select {
+	case r := <-done:
+		return r.m, r.err
+	case <-ctx.Done():
+		return rueidis.RedisMessage{}, ctx.Err()
+	}
+}
+
+// reach returns once there is a connection to the server that keeps a key.
+func (x *connection) reach(sv *server, key string) error {
+	c, err := x.get()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
+	defer cancel()
+	err = c.Do(ctx, c.B().Exists().Key(key).Build()).Error()
+	if _, answered := rueidis.IsRedisErr(err); err != nil && !answered {
+		return err
+	}
+	sv.calm.Store(true)
+	return nil
+}
+
+// failed notes what an error says of the server, and returns it in the words of this module.
+func (x *connection) failed(ctx context.Context, sv *server, err error) error {
+	refused, answered := rueidis.IsRedisErr(err)
+	switch {
+	case rueidis.IsRedisNil(err): // an answer, if not one of ours
+	case !answered:
+		sv.calm.Store(false)
+	case codeOf(refused) == "READONLY":
+		// A master that was demoted keeps its connections. The new one may be behind the same address.
+		x.drop(sv)
+	}
+	x.nodes.doubt()
+	return explain(ctx, err)
+}
+
+// drop ends the connections to a server, so that the next call makes a new one.
+func (x *connection) drop(sv *server) {
+	x.mu.Lock()
+	var those []*conn
+	for c := range x.open {
+		if x.nodes.at(c.server) == sv {
+			those = append(those, c)
+		}
+	}
+	x.mu.Unlock()
+	for _, c := range those {
+		c.Close()
+	}
+}
+
+// close ends the client, within about a second.
+func (x *connection) close() {
+	x.mu.Lock()
+	x.closed = true
+	x.mu.Unlock()
+	x.nodes.stop()
+	if c := x.client.Load(); c != nil {
+		(*c).Close()
+	}
+}

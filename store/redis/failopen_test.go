@@ -1,0 +1,245 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redis_test
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/signposthq/signpost"
+	"github.com/signposthq/signpost/failopen"
+	"github.com/signposthq/signpost/internal/redistest"
+	"github.com/signposthq/signpost/store/redis"
+)
+
+// events are what a failopen.Store has told.
+type events struct {
+	mu       sync.Mutex
+	degraded []failopen.Kind
+	slices   map[string]bool
+	causes   []error
+	healed   int
+	dropped  int
+}
+
+// guard opens a store as everybody should use it.
+func guard(t testing.TB, o redis.Options) (*failopen.Store, *events) {
+	t.Helper()
+	inner, err := redis.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &events{slices: map[string]bool{}}
+	s, err := failopen.New(inner, failopen.Options{Timeout: 400 * time.Millisecond, Hooks: failopen.Hooks{
+		Degraded: func(slice string, kind failopen.Kind, cause error) {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			e.degraded, e.causes = append(e.degraded, kind), append(e.causes, cause)
+			e.slices[slice] = true
+		},
+		Healed: func(string, time.Duration) {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			e.healed++
+		},
+		DebtDropped: func(keys int, _ error) {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			e.dropped += keys
+		},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s, e
+}
+
+// TestOutage breaks a server in every way that one breaks. While it is broken every request is answered by the rules, and
+// only one wave of requests waits; then it heals by itself, with what was admitted in the meantime added to the count.
+func TestOutage(t *testing.T) {
+	type world struct {
+		*redistest.Server
+		proxy *redistest.Proxy
+	}
+	for _, fault := range []struct {
+		name     string
+		settings []string
+		begin    func(world)
+		end      func(world)
+		kinds    []failopen.Kind
+		forgets  bool // the count of before is gone
+	}{
+		{
+			name:  "stopped",
+			begin: func(w world) { w.Stop() }, end: func(w world) { w.Restart() },
+			kinds: []failopen.Kind{failopen.Connection}, forgets: true,
+		}, {
+			name: "killed, with a log", settings: []string{"--appendonly", "yes", "--appendfsync", "always"},
+			begin: func(w world) { w.Kill() }, end: func(w world) { w.Restart() },
+			kinds: []failopen.Kind{failopen.Connection},
+		}, {
+			name:  "frozen",
+			begin: func(w world) { w.Freeze() }, end: func(w world) { w.Thaw() },
+			kinds: []failopen.Kind{failopen.Timeout},
+		}, {
+			name:  "a network that loses everything",
+			begin: func(w world) { w.proxy.Lose(true) }, end: func(w world) { w.proxy.Lose(false) },
+			kinds: []failopen.Kind{failopen.Timeout},
+		}, {
+			name:  "a latency of two seconds",
+			begin: func(w world) { w.proxy.Delay(time.Second) }, end: func(w world) { w.proxy.Delay(0) },
+			kinds: []failopen.Kind{failopen.Timeout},
+		}, {
+			name:  "out of memory",
+			begin: func(w world) { w.Do("CONFIG", "SET", "maxmemory", "1") }, end: func(w world) { w.Do("CONFIG", "SET", "maxmemory", "0") },
+			kinds: []failopen.Kind{failopen.Other},
+		}, {
+			name:  "a replica that cannot be written",
+			begin: func(w world) { w.Do("REPLICAOF", "127.0.0.1", "1") }, end: func(w world) { w.Do("REPLICAOF", "NO", "ONE") },
+			kinds: []failopen.Kind{failopen.Other},
+		}, {
+			name: "another password",
+			begin: func(w world) {
+				w.Do("ACL", "SETUSER", "signpost", "resetpass", ">changed")
+				w.Do("CLIENT", "KILL", "USER", "signpost")
+			},
+			end:   func(w world) { w.Do("ACL", "SETUSER", "signpost", "resetpass", ">secret") },
+			kinds: []failopen.Kind{failopen.Auth, failopen.Connection},
+		}, {
+			name:  "a permission less",
+			begin: func(w world) { w.Do("ACL", "SETUSER", "signpost", "-set") }, end: func(w world) { w.Do("ACL", "SETUSER", "signpost", "+set") },
+			kinds: []failopen.Kind{failopen.Auth},
+		},
+	} {
+		t.Run(fault.name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, append([]string{"--user", "signpost", "on", ">secret", "~*", "+@all"}, fault.settings...)...)
+			w := world{Server: server, proxy: redistest.NewProxy(t, server.Addr)}
+			s, e := guard(t, redis.Options{URL: "redis://signpost:secret@" + w.proxy.Addr})
+			q := request("outage", "100000/366d")
+			var taken atomic.Int64
+			ask := func() signpost.Decision {
+				taken.Add(1)
+				return take(t, s, q)
+			}
+			const before = 10
+			for range before {
+				if d := ask(); !d.Admitted || d.Degraded {
+					t.Fatalf("before: admitted=%v degraded=%v", d.Admitted, d.Degraded)
+				}
+			}
+
+			fault.begin(w)
+			// A wave of requests, and then many one by one: were each to wait for the timeout, this would take a minute.
+			const wave, more = 20, 150
+			began := time.Now()
+			var wg sync.WaitGroup
+			for range wave {
+				wg.Go(func() {
+					if d := ask(); !d.Admitted || !d.Degraded {
+						t.Errorf("first wave: admitted=%v degraded=%v, want an answer of the fallback", d.Admitted, d.Degraded)
+					}
+				})
+			}
+			wg.Wait()
+			for range more {
+				if d := ask(); !d.Admitted || !d.Degraded {
+					t.Fatalf("during: admitted=%v degraded=%v, want an answer of the fallback", d.Admitted, d.Degraded)
+				}
+			}
+			if took := time.Since(began); took > liveness {
+				t.Errorf("%d requests took %v, as if each had waited", wave+more, took)
+			}
+			e.mu.Lock()
+			if len(e.degraded) != 1 || !e.slices[w.proxy.Addr] {
+				t.Errorf("%d outages of the slices %v, want one of %s", len(e.degraded), e.slices, w.proxy.Addr)
+			}
+			known := false
+			for _, k := range fault.kinds {
+				known = known || e.degraded[0] == k
+			}
+			if !known {
+				t.Errorf("the outage is one of kind %s (%v), want %v", e.degraded[0], e.causes[0], fault.kinds)
+			}
+			e.mu.Unlock()
+
+			fault.end(w)
+			server.Eventually("the store rules again", func() bool { return !ask().Degraded })
+			// What was admitted meanwhile is owed, and counted once. What was sent and not answered may have been counted.
+			most := uint32(taken.Load())
+			least := most - wave
+			if fault.forgets {
+				most, least = most-before, least-before
+			}
+			have := used(t, s, q)
+			if have < least || have > most {
+				t.Errorf("%d used after the outage, want %d to %d", have, least, most)
+			}
+			if d := take(t, s, q); d.Degraded || d.Windows()[0].Used != have+1 {
+				t.Errorf("after: degraded=%v, %d used; want %d", d.Degraded, d.Windows()[0].Used, have+1)
+			}
+			if e.dropped != 0 {
+				t.Errorf("debt of %d keys was dropped", e.dropped)
+			}
+		})
+	}
+}
+
+// A master that was demoted keeps its connections. The address leads to the new one already, but only for who asks again.
+func TestDemotedMaster(t *testing.T) {
+	old, next := redistest.Start(t), redistest.Start(t)
+	proxy := redistest.NewProxy(t, old.Addr)
+	s, _ := guard(t, redis.Options{URL: proxy.URL()})
+	q := request("demoted", "1000/366d")
+	take(t, s, q)
+	proxy.Point(next.Addr)
+	old.Do("REPLICAOF", "127.0.0.1", "1")
+	next.Eventually("the new master counts", func() bool {
+		return !take(t, s, q).Degraded && next.Calls("set") > 0
+	})
+}
+
+// One node of a Cluster that is lost degrades its own keys, and no others for a moment.
+func TestLostShard(t *testing.T) {
+	nodes := redistest.Cluster(t, 3)
+	s, e := guard(t, redis.Options{URL: nodes[0].URL() + "?addr=" + nodes[1].Addr})
+	of := map[string][]signpost.Request{}
+	for i := range 60 {
+		q := request(fmt.Sprint("shard ", i), "1000/366d")
+		of[s.Slice(q.Key)] = append(of[s.Slice(q.Key)], q)
+		take(t, s, q)
+	}
+	if len(of) != 3 {
+		t.Fatalf("60 keys are on %d nodes, want 3", len(of))
+	}
+	for _, how := range []struct{ begin, end func() }{
+		{nodes[1].Freeze, nodes[1].Thaw},
+		{nodes[1].Kill, nil}, // and without a replica it does not come back
+	} {
+		how.begin()
+		for range 5 {
+			for name, qs := range of {
+				for _, q := range qs {
+					if d := take(t, s, q); d.Degraded != (name == nodes[1].Addr) || !d.Admitted {
+						t.Fatalf("a key of node %s: admitted=%v, degraded=%v while %s is lost", name, d.Admitted, d.Degraded, nodes[1].Addr)
+					}
+				}
+			}
+		}
+		if how.end == nil {
+			break
+		}
+		how.end()
+		nodes[1].Eventually("the node is back", func() bool { return !take(t, s, of[nodes[1].Addr][0]).Degraded })
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.slices) != 1 || !e.slices[nodes[1].Addr] {
+		t.Errorf("slices %v were degraded, want %s alone", e.slices, nodes[1].Addr)
+	}
+}

@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/signposthq/signpost"
+)
+
+// passing are the codes of errors that a good server answers for a while.
+var passing = map[string]bool{
+	"LOADING": true, "READONLY": true, "OOM": true, "CLUSTERDOWN": true, "MASTERDOWN": true, "TRYAGAIN": true, "BUSY": true,
+	"MISCONF": true, "NOREPLICAS": true, "MOVED": true, "ASK": true, "UNBLOCKED": true,
+}
+
+// codeOf returns the first word of an error that a server answered.
+func codeOf(err *rueidis.RedisError) string {
+	code, _, _ := strings.Cut(err.Error(), " ")
+	return code
+}
+
+// explain returns an error of the client in the words of this module.
+func explain(ctx context.Context, err error) error {
+	if refused, ok := rueidis.IsRedisErr(err); ok {
+		text, _, _ := strings.Cut(refused.Error(), ". ") // some go on for a page
+		switch code := codeOf(refused); {
+		case code == "WRONGPASS", code == "NOAUTH", strings.HasPrefix(text, "ERR AUTH"):
+			return fmt.Errorf("%w: %s; check the user and the password", signpost.ErrStoreAuth, text)
+		case code == "NOPERM", strings.Contains(text, "The user executing the script"):
+			return fmt.Errorf("%w: %s; see docs/fleet.md for what the user must be allowed", signpost.ErrStoreAuth, text)
+		case code == "DENIED":
+			return fmt.Errorf("%w: %s; give the server a password", signpost.ErrStoreAuth, text)
+		case code == "WRONGTYPE":
+			return fmt.Errorf("a key of ours is not of our type; choose a prefix that nobody else uses: %w", err)
+		}
+		return fmt.Errorf("server answered: %w", err)
+	}
+	if rueidis.IsRedisNil(err) {
+		return errors.New("reply is malformed: nil")
+	}
+	if errors.Is(err, rueidis.ErrNoCache) {
+		return fmt.Errorf("%w: it must allow CLIENT TRACKING and speak RESP3; see docs/fleet.md", signpost.ErrStoreAuth)
+	}
+	var network net.Error
+	switch ended := ctx.Err(); {
+	case errors.Is(err, signpost.ErrClosed), errors.Is(err, rueidis.ErrClosing):
+		return signpost.ErrClosed
+	case ended != nil:
+		return ended
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &network) && network.Timeout():
+		return fmt.Errorf("%w: no connection in %v: %w", signpost.ErrUnreachable, dialTimeout, err)
+	}
+	return fmt.Errorf("%w: %w", signpost.ErrUnreachable, err)
+}
+
+// lasting reports whether an error, as explain returns it, will be there tomorrow: no store can be opened on such a server.
+func lasting(err error) bool {
+	if errors.Is(err, signpost.ErrStoreAuth) {
+		return true
+	}
+	var refused *rueidis.RedisError
+	return errors.As(err, &refused) && !passing[codeOf(refused)]
+}

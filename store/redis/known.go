@@ -1,0 +1,163 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redis
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/signposthq/signpost/link"
+)
+
+const (
+	// maxKnown is how many links a process remembers; of more, any one is forgotten.
+	maxKnown = 65536
+	// recheck is how long a record serves without a word from the server. Changes are pushed; this bounds what
+	// a push that never came can do.
+	recheck = 30 * time.Second
+	// restTime is how long the server is left alone after it did not answer.
+	restTime = 500 * time.Millisecond
+	// noteEvery is how often a link's last use is written.
+	noteEvery = time.Minute
+	// maxNotes is how many of those may be on their way.
+	maxNotes = 1024
+)
+
+// known are the records that a process has read.
+type known struct {
+	began   time.Time
+	changes atomic.Uint64 // counts what was pushed, so that an answer that is older than a push is not remembered
+	asleep  atomic.Int64  // until when the server is left alone, by the monotonic clock; 0: it answers
+
+	mu      sync.RWMutex
+	epoch   uint64 // counts the connections that were lost: what was pushed meanwhile, nobody knows
+	records map[string]remembered
+}
+
+type remembered struct {
+	record link.Record
+	read   time.Duration // by the monotonic clock
+	epoch  uint64
+}
+
+func (k *known) init() { k.began, k.records = time.Now(), make(map[string]remembered) }
+
+func (k *known) now() time.Duration { return time.Since(k.began) }
+
+func (k *known) get(id string) (remembered, bool) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	r, ok := k.records[id]
+	return r, ok
+}
+
+// sure reports whether a record needs no word from the server.
+func (r *remembered) sure(k *known, now time.Duration) bool {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return r.epoch == k.epoch && now-r.read < recheck
+}
+
+// put remembers a record that was read, unless something has changed since it was asked for.
+func (k *known) put(id string, r link.Record, now time.Duration, changes uint64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.changes.Load() != changes {
+		return
+	}
+	if len(k.records) >= maxKnown {
+		for any := range k.records {
+			delete(k.records, any)
+			break
+		}
+	}
+	k.records[id] = remembered{r, now, k.epoch}
+}
+
+// forget drops a record that has changed. It does not serve again before it was read, whatever happens to the server.
+func (k *known) forget(id string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.changes.Add(1)
+	delete(k.records, id)
+}
+
+// doubt has every record read again before it serves, if the server can be read.
+func (k *known) doubt() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.changes.Add(1)
+	k.epoch++
+}
+
+// mayAsk reports whether the server is to be asked. While it does not answer, one caller tries from time to time.
+func (k *known) mayAsk(now time.Duration) bool {
+	until := k.asleep.Load()
+	return until == 0 || int64(now) >= until && k.asleep.CompareAndSwap(until, int64(now+answerTimeout+restTime))
+}
+
+// rest leaves the server alone for a while.
+func (k *known) rest(now time.Duration) { k.asleep.Store(int64(max(now, k.now()) + restTime)) }
+
+func (k *known) answered() { k.asleep.Store(0) }
+
+// notes are last uses of links on their way to the server.
+type notes struct {
+	links *Links
+	queue chan note
+	ctx   context.Context
+	stop  context.CancelFunc
+	ended sync.WaitGroup
+
+	mu   sync.Mutex
+	last map[link.Hash]time.Time
+}
+
+type note struct {
+	hash link.Hash
+	at   time.Time
+}
+
+func (n *notes) init(l *Links) {
+	n.links, n.queue, n.last = l, make(chan note, maxNotes), make(map[link.Hash]time.Time)
+	n.ctx, n.stop = context.WithCancel(context.Background())
+	n.ended.Go(func() {
+		for {
+			select {
+			case one := <-n.queue:
+				id := one.hash.ID()
+				l.call(n.ctx, seenScript, []string{l.recordKey(id), l.seenKey(id)}, string(one.hash[:]), strconv.FormatInt(one.at.UnixMilli(), 10))
+			case <-n.ctx.Done():
+				return
+			}
+		}
+	})
+}
+
+func (n *notes) close() {
+	n.stop()
+	n.ended.Wait()
+}
+
+// Seen implements [link.Registry].
+func (l *Links) Seen(h link.Hash, at time.Time) {
+	n := &l.notes
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if last, ok := n.last[h]; ok && at.Sub(last) < noteEvery {
+		return
+	}
+	select {
+	case n.queue <- note{h, at}:
+	default:
+		return
+	}
+	if len(n.last) >= maxKnown {
+		clear(n.last)
+	}
+	n.last[h] = at
+}

@@ -1,0 +1,285 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redis
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/signposthq/signpost/link"
+)
+
+const (
+	// keepEnded is how long a record is kept after its link was revoked or expired.
+	keepEnded = 25 * time.Hour
+	// linksTag keeps all records in one slot, so that what is counted over all of them is exact.
+	linksTag = "links"
+	// idsAtOnce is how many records are read in one step at most.
+	idsAtOnce = 500
+)
+
+var (
+	//go:embed lua/links/add.lua
+	addSource string
+	//go:embed lua/links/revoke.lua
+	revokeSource string
+	//go:embed lua/links/records.lua
+	recordsSource string
+	//go:embed lua/links/ids.lua
+	idsSource string
+	//go:embed lua/links/seen.lua
+	seenSource string
+
+	addScript     = newScript(addSource)
+	revokeScript  = newScript(revokeSource)
+	recordsScript = newScript(recordsSource)
+	idsScript     = newScript(idsSource)
+	seenScript    = newScript(seenSource)
+)
+
+var _ link.Registry = (*Links)(nil)
+
+// Links is a [link.Registry] on a server that others share. Each process remembers what it has resolved, and the
+// server pushes what changes: a link that is in use costs no round trip, and a revocation holds everywhere within
+// milliseconds. It is safe for concurrent use.
+//
+// While the server cannot be read, a record serves for [link.Stale] after it was read last, and one that was not
+// read before is link.ErrUnavailable.
+type Links struct {
+	connection
+	prefix string
+	closed atomic.Bool
+	known  known
+	notes  notes
+}
+
+// OpenLinks returns a registry. It returns errors as [Open] does.
+func OpenLinks(ctx context.Context, o Options) (*Links, error) {
+	option, err := o.client()
+	if err != nil {
+		return nil, err
+	}
+	l := &Links{prefix: o.prefix()}
+	l.known.init()
+	option.DisableCache = false
+	// By prefix, so that the server need not remember who has read what.
+	option.ClientTrackingOptions = []string{"BCAST", "PREFIX", l.recordKey("")}
+	option.OnInvalidations = func(names []rueidis.RedisMessage) {
+		if names == nil { // the connection is lost, or everything was deleted
+			l.known.doubt()
+		}
+		for _, m := range names {
+			if name, err := m.ToString(); err == nil && len(name) > len(l.recordKey("")) {
+				l.known.forget(name[len(l.recordKey("")):])
+			}
+		}
+	}
+	l.connection.init(option)
+	l.notes.init(l)
+	ctx, cancel := context.WithTimeout(ctx, 2*dialTimeout)
+	defer cancel()
+	if _, err := l.read(ctx, []string{"check"}); err != nil && lasting(err) {
+		l.Close()
+		return nil, fmt.Errorf("open links on redis server %s: %w", l.nodes.alone.name, err)
+	}
+	return l, nil
+}
+
+// Close ends the registry: every call is link.ErrUnavailable from then on.
+func (l *Links) Close() error {
+	if l.closed.Swap(true) {
+		return nil
+	}
+	l.notes.close()
+	l.connection.close()
+	return nil
+}
+
+func (l *Links) recordKey(id string) string { return l.prefix + "{" + linksTag + "}:record:" + id }
+func (l *Links) seenKey(id string) string   { return l.prefix + "{" + linksTag + "}:seen:" + id }
+func (l *Links) setKey(name string) string  { return l.prefix + "{" + linksTag + "}:" + name }
+
+var linksSlot = slotOfTag([]byte(linksTag))
+
+// call runs a script. It waits at most a second.
+func (l *Links) call(ctx context.Context, sc *script, keys []string, args ...string) (rueidis.RedisMessage, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	return l.run(ctx, l.nodes.of(linksSlot), sc, keys, args)
+}
+
+func unavailable(what string, err error) error {
+	return fmt.Errorf("%s: %w: %w", what, link.ErrUnavailable, err)
+}
+
+// Resolve implements [link.Registry].
+func (l *Links) Resolve(ctx context.Context, h link.Hash) (link.Record, error) {
+	id := h.ID()
+	now := l.known.now()
+	have, ok := l.known.get(id)
+	if ok && have.sure(&l.known, now) {
+		return live(&have.record, h)
+	}
+	if l.closed.Load() || !l.known.mayAsk(now) {
+		return l.stale(have, ok, h, errors.New("it did not answer a moment ago"))
+	}
+	changes := l.known.changes.Load()
+	records, err := l.read(ctx, []string{id})
+	if err != nil {
+		if ctx.Err() == nil {
+			l.known.rest(now)
+		}
+		return l.stale(have, ok, h, err)
+	}
+	l.known.answered()
+	if len(records) == 0 {
+		return link.Record{}, link.ErrUnknown
+	}
+	l.known.put(id, records[0], now, changes)
+	return live(&records[0], h)
+}
+
+// stale answers from memory when the server cannot be read.
+func (l *Links) stale(have remembered, ok bool, h link.Hash, cause error) (link.Record, error) {
+	if ok && l.known.now()-have.read <= link.Stale {
+		return live(&have.record, h)
+	}
+	return link.Record{}, unavailable("resolve link", cause)
+}
+
+// live returns a record if it is that of a hash and the link has not ended.
+func live(r *link.Record, h link.Hash) (link.Record, error) {
+	if r.Hash != h || !r.Live(time.Now()) {
+		return link.Record{}, link.ErrUnknown
+	}
+	return *r, nil
+}
+
+// Add implements [link.Registry].
+func (l *Links) Add(ctx context.Context, r link.Record) error {
+	value, err := encodeLink(&r)
+	if err != nil {
+		return fmt.Errorf("add link: %w", err)
+	}
+	id, most := r.Hash.ID(), ""
+	if r.Origin == link.Try {
+		most = strconv.Itoa(link.MaxTry)
+	}
+	keys := []string{l.recordKey(id), l.setKey("ids"), l.setKey("ends"), l.setKey("tries")}
+	m, err := l.call(ctx, addScript, keys, id, string(r.Hash[:]), value, millis(r.Expires), millis(r.Revoked), most, keepMillis)
+	l.known.forget(id)
+	if err != nil {
+		return unavailable("add link", err)
+	}
+	switch answer, _ := m.ToString(); answer {
+	case "added":
+		return nil
+	case "exists":
+		return link.ErrExists
+	case "full":
+		return link.ErrFull
+	default:
+		return unavailable("add link", fmt.Errorf("answer %q is none", answer))
+	}
+}
+
+// Revoke implements [link.Registry].
+func (l *Links) Revoke(ctx context.Context, id string, at time.Time) (link.Record, error) {
+	keys := []string{l.recordKey(id), l.setKey("ends"), l.setKey("tries"), l.seenKey(id)}
+	m, err := l.call(ctx, revokeScript, keys, id, millis(at), keepMillis)
+	l.known.forget(id)
+	if err != nil {
+		return link.Record{}, unavailable("revoke link", err)
+	}
+	r, found, err := decodeLink(&m)
+	switch {
+	case err != nil:
+		return link.Record{}, unavailable("revoke link", err)
+	case !found:
+		return link.Record{}, link.ErrUnknown
+	}
+	return r, nil
+}
+
+// Show implements [link.Registry].
+func (l *Links) Show(ctx context.Context, id string) (link.Record, time.Time, error) {
+	records, err := l.read(ctx, []string{id})
+	if err != nil {
+		return link.Record{}, time.Time{}, unavailable("show link", err)
+	}
+	if len(records) == 0 {
+		return link.Record{}, time.Time{}, link.ErrUnknown
+	}
+	m, err := l.call(ctx, seenScript, []string{l.recordKey(id), l.seenKey(id)}, "", "")
+	if err != nil {
+		return link.Record{}, time.Time{}, unavailable("show link", err)
+	}
+	text, _ := m.ToString()
+	ms, _ := strconv.ParseInt(text, 10, 64)
+	return records[0], instantOf(ms), nil
+}
+
+// List implements [link.Registry].
+func (l *Links) List(ctx context.Context, after string, limit int) (all []link.Record, _ error) {
+	from := "-"
+	if after != "" {
+		from = "(" + after
+	}
+	for len(all) < limit {
+		most := min(limit-len(all), idsAtOnce)
+		m, err := l.call(ctx, idsScript, []string{l.setKey("ids")}, from, strconv.Itoa(most))
+		if err != nil {
+			return nil, unavailable("list links", err)
+		}
+		ids, err := m.AsStrSlice()
+		if err != nil {
+			return nil, unavailable("list links", err)
+		}
+		if len(ids) == 0 {
+			break
+		}
+		page, err := l.read(ctx, ids)
+		if err != nil {
+			return nil, unavailable("list links", err)
+		}
+		all = append(all, page...)
+		from = "(" + ids[len(ids)-1]
+	}
+	slices.SortFunc(all, func(a, b link.Record) int { return slices.Compare(a.Hash[:], b.Hash[:]) })
+	return all, nil
+}
+
+// read returns those of the records that are there.
+func (l *Links) read(ctx context.Context, ids []string) (records []link.Record, _ error) {
+	keys := make([]string, len(ids))
+	for i, id := range ids {
+		keys[i] = l.recordKey(id)
+	}
+	m, err := l.call(ctx, recordsScript, keys)
+	if err != nil {
+		return nil, err
+	}
+	fields, err := m.ToArray()
+	if err != nil || len(fields) != len(ids) {
+		return nil, fmt.Errorf("%d records are %d: %w", len(ids), len(fields), errMalformed)
+	}
+	for i := range fields {
+		r, found, err := decodeLink(&fields[i])
+		if err != nil {
+			return nil, fmt.Errorf("record of link %s: %w", ids[i], err)
+		}
+		if found {
+			records = append(records, r)
+		}
+	}
+	return records, nil
+}

@@ -1,0 +1,228 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redis_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/signposthq/signpost"
+	"github.com/signposthq/signpost/internal/redistest"
+	"github.com/signposthq/signpost/link"
+	"github.com/signposthq/signpost/link/linktest"
+	"github.com/signposthq/signpost/store/redis"
+)
+
+func openLinks(t testing.TB, o redis.Options) *redis.Links {
+	t.Helper()
+	l, err := redis.OpenLinks(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+func TestLinks(t *testing.T) {
+	server := redistest.Start(t)
+	linktest.Run(t, func(t *testing.T) link.Registry {
+		server.Do("FLUSHALL")
+		return openLinks(t, redis.Options{URL: server.URL()})
+	})
+}
+
+func mint(t testing.TB, l *redis.Links) link.Record {
+	t.Helper()
+	r := link.NewRecord(link.Mint(), link.Owner, "test", time.Now())
+	if err := l.Add(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func resolve(t testing.TB, l *redis.Links, r link.Record) error {
+	t.Helper()
+	got, err := l.Resolve(t.Context(), r.Hash)
+	if err == nil && got.Hash != r.Hash {
+		t.Fatalf("resolved %v, want %v", got, r)
+	}
+	return err
+}
+
+// warm resolves links until that costs no round trip. The push about a link that was just added may come while it is read,
+// and then it is read once more.
+func warm(t testing.TB, server *redistest.Server, all []*redis.Links, records ...link.Record) {
+	t.Helper()
+	server.Eventually("the links are warm", func() bool {
+		server.Forget()
+		for _, l := range all {
+			for _, r := range records {
+				if err := resolve(t, l, r); err != nil {
+					t.Fatalf("resolve: %v", err)
+				}
+			}
+		}
+		return server.Calls("hmget") == 0
+	})
+}
+
+// A link that is in use costs nothing, and one process's revocation holds in the others at once.
+func TestLinksOfSeveralProcesses(t *testing.T) {
+	server := redistest.Start(t)
+	var all []*redis.Links
+	for range 3 {
+		all = append(all, openLinks(t, redis.Options{URL: server.URL()}))
+	}
+	for i := range 20 {
+		r := mint(t, all[i%3])
+		warm(t, server, all, r)
+		for range 200 {
+			for _, l := range all {
+				if err := resolve(t, l, r); err != nil {
+					t.Fatalf("resolve: %v", err)
+				}
+				l.Seen(r.Hash, time.Now())
+			}
+		}
+		server.Eventually("three processes have noted the use", func() bool { return server.Calls("evalsha")+server.Calls("eval") >= 3 })
+		if n := server.Calls("hmget"); n != 0 {
+			t.Errorf("600 resolutions of a warm link were %d reads", n)
+		}
+		if n := server.Calls("set"); n != 1 {
+			t.Errorf("600 uses within a minute were written %d times", n)
+		}
+		if _, err := all[i%3].Revoke(t.Context(), r.Hash.ID(), time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if err := resolve(t, all[i%3], r); !errors.Is(err, link.ErrUnknown) {
+			t.Errorf("where it was revoked: error %v, want ErrUnknown", err)
+		}
+		revoked := time.Now()
+		for _, l := range all {
+			server.Eventually("the revocation holds", func() bool { return errors.Is(resolve(t, l, r), link.ErrUnknown) })
+		}
+		// By the push, and not because the record was read again in time.
+		if took := time.Since(revoked); took > 10*time.Second {
+			t.Errorf("a revocation took %v to hold", took)
+		}
+	}
+}
+
+// While the server is away, what was read before goes on for five minutes, and nobody is told that a link is unknown.
+func TestLinksWithoutServer(t *testing.T) {
+	for name, breakIt := range map[string]func(*redistest.Server){
+		"killed": (*redistest.Server).Kill,
+		"frozen": (*redistest.Server).Freeze,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+			l, other := openLinks(t, redis.Options{URL: server.URL()}), openLinks(t, redis.Options{URL: server.URL()})
+			known, gone, unread := mint(t, l), mint(t, l), mint(t, other)
+			warm(t, server, []*redis.Links{l}, known, gone)
+			if _, err := l.Revoke(t.Context(), gone.Hash.ID(), time.Now()); err != nil {
+				t.Fatal(err)
+			}
+
+			breakIt(server)
+			redis.Age(l, time.Minute) // so that the record would be read again
+			began := time.Now()
+			for range 100 {
+				if err := resolve(t, l, known); err != nil {
+					t.Fatalf("a link that was known: %v", err)
+				}
+				for what, r := range map[string]link.Record{"never read": unread, "never minted": {Hash: link.Mint().Hash()}, "revoked": gone} {
+					if err := resolve(t, l, r); !errors.Is(err, link.ErrUnavailable) || errors.Is(err, link.ErrUnknown) {
+						t.Fatalf("a link that was %s: %v, want ErrUnavailable", what, err)
+					}
+				}
+			}
+			if took := time.Since(began); took > liveness {
+				t.Errorf("400 resolutions took %v, as if each had waited", took)
+			}
+			if err := l.Add(t.Context(), link.NewRecord(link.Mint(), link.Owner, "", time.Now())); !errors.Is(err, link.ErrUnavailable) {
+				t.Errorf("add: %v, want ErrUnavailable", err)
+			}
+			redis.Age(l, link.Stale)
+			if err := resolve(t, l, known); !errors.Is(err, link.ErrUnavailable) {
+				t.Errorf("a link that was read more than five minutes ago: %v, want ErrUnavailable", err)
+			}
+
+			if name == "frozen" {
+				server.Thaw()
+			} else {
+				server.Restart()
+			}
+			for _, r := range []link.Record{known, unread} {
+				server.Eventually("links resolve again", func() bool { return resolve(t, l, r) == nil })
+			}
+			if err := resolve(t, l, gone); !errors.Is(err, link.ErrUnknown) {
+				t.Errorf("the revoked link: %v, want ErrUnknown", err)
+			}
+		})
+	}
+}
+
+// What was revoked while the connection that pushes was down is not missed.
+func TestLinksPushLost(t *testing.T) {
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr)
+	l, other := openLinks(t, redis.Options{URL: proxy.URL()}), openLinks(t, redis.Options{URL: server.URL()})
+	r := mint(t, other)
+	warm(t, server, []*redis.Links{l}, r)
+	proxy.Lose(true)
+	if _, err := other.Revoke(t.Context(), r.Hash.ID(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if err := resolve(t, l, r); err != nil && !errors.Is(err, link.ErrUnavailable) {
+		t.Errorf("with the network lost: %v", err)
+	}
+	proxy.Lose(false)
+	// The client finds out that its connection is dead, without a resolution that would ask.
+	server.Eventually("the revocation is seen", func() bool { return errors.Is(resolve(t, l, r), link.ErrUnknown) })
+}
+
+func TestLinksOfARestrictedUser(t *testing.T) {
+	server := redistest.Start(t)
+	server.Do(append([]string{"ACL", "SETUSER", "signpost", "on", ">secret", "resetkeys", "~signpost:*", "resetchannels", "nocommands"},
+		strings.Fields(allowed+" "+allowedLinks)...)...)
+	o := redis.Options{URL: "redis://signpost:secret@" + server.Addr}
+	l := openLinks(t, o)
+	r := mint(t, l)
+	l.Seen(r.Hash, time.Now())
+	if err := resolve(t, l, r); err != nil {
+		t.Error(err)
+	}
+	if all, err := l.List(t.Context(), "", 10); err != nil || len(all) != 1 {
+		t.Errorf("list: %d links, error %v", len(all), err)
+	}
+	if _, err := l.Revoke(t.Context(), r.Hash.ID(), time.Now()); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := l.Show(t.Context(), r.Hash.ID()); err != nil {
+		t.Error(err)
+	}
+	server.Do("ACL", "SETUSER", "signpost", "-client|tracking")
+	if _, err := redis.OpenLinks(t.Context(), o); !errors.Is(err, signpost.ErrStoreAuth) {
+		t.Errorf("without tracking: %v, want ErrStoreAuth", err)
+	}
+}
+
+// allowedLinks is what docs/fleet.md gives the user besides, for links.
+const allowedLinks = "+client|tracking +hget +hset +hsetnx +hmget +zcard +zrangebylex +pttl +pexpireat"
+
+func TestLinksInACluster(t *testing.T) {
+	nodes := redistest.Cluster(t, 3)
+	l, other := openLinks(t, redis.Options{URL: nodes[0].URL() + "?addr=" + nodes[1].Addr}), openLinks(t, redis.Options{URL: nodes[2].URL()})
+	r := mint(t, l)
+	if err := resolve(t, other, r); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Revoke(t.Context(), r.Hash.ID(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	nodes[0].Eventually("the revocation holds", func() bool { return errors.Is(resolve(t, other, r), link.ErrUnknown) })
+}

@@ -1,0 +1,84 @@
+-- SPDX-FileCopyrightText: 2026 The Signpost Authors
+-- SPDX-License-Identifier: Apache-2.0
+
+-- take decides beside the data and charges if it admits: steps 1 to 4 of docs/rules.md.
+--
+-- KEYS[1] has the windows; KEYS[2], only for an expensive take, the leases.
+-- ARGV[1] is the instant (0: the server's clock), the cost, and for each window of the bound its length in seconds and
+-- its limit; ARGV[2], only for an expensive take, the concurrency and the id of the lease.
+--
+-- It returns one string: its verdict, the instant, how many leases are alive, when the lease expires that must end first
+-- for one slot to be free, and the windows as they were before any charge, so that the caller can judge as well.
+local request, leases = ARGV[1], KEYS[2]
+local now, cost, next = unpack('>I8I4', request)
+if now == 0 then -- as clock does
+  local time = call('TIME')
+  now = time[1] * 1000 + floor(time[2] / 1000)
+end
+local state = call('GET', KEYS[1]) or '' -- as load does
+if state ~= '' and (string.byte(state) ~= 1 or #state % SIZE ~= 1) then
+  local _, load = tools()
+  return select(2, load(KEYS[1]))
+end
+
+local admitted, charged, moved, life = true, VERSION, VERSION, 0
+local place, inplace = FIRST, true -- a state nearly always has the windows of the bound, in its order
+while next < #request do
+  local seconds, limit, stored, number, used
+  seconds, limit, next = unpack('>I4I4', request, next)
+  if place < #state then stored, number, used, place = unpack(RECORD, state, place) end
+  if stored ~= seconds then
+    inplace = false
+    local _, _, find = tools()
+    number, used = find(state, seconds)
+  end
+  local length = seconds * 1000
+  local current = floor(now / length)
+  if number < current then -- Step 1.
+    number, used = current, 0
+  elseif number > current + 1 then
+    number = current
+    moved = moved .. pack(RECORD, seconds, number, used)
+  end
+  used = used + cost
+  if used > limit then -- Step 2: doubles hold such sums exactly.
+    admitted, used = false, 0
+  end
+  charged = charged .. pack(RECORD, seconds, number, used)
+  local rest = (number + 1) * length - now
+  if rest > life then life = rest end
+end
+
+local alive, frees, latest = 0, 0, now + LEASE_LIFE
+if leases then -- Step 3.
+  local allowed = unpack('>I4', ARGV[2])
+  local last = tonumber(call('ZRANGE', leases, -1, -1, 'WITHSCORES')[2] or 0)
+  if last > latest then -- Step 1, for leases.
+    for _, id in ipairs(call('ZRANGEBYSCORE', leases, string.format('(%.0f', latest), '+inf')) do
+      call('ZADD', leases, latest, id)
+    end
+  end
+  if last > now then alive = call('ZCOUNT', leases, string.format('(%.0f', now), '+inf') end
+  if alive >= allowed then
+    admitted = false
+    if allowed > 0 then frees = tonumber(call('ZRANGE', leases, -allowed, -allowed, 'WITHSCORES')[2]) end
+  end
+end
+
+if admitted then -- Step 4. The first write is one that a server without memory refuses.
+  if inplace and #charged == #state then
+    call('SET', KEYS[1], charged, 'PX', life + SLACK)
+  else
+    local _, _, _, write = tools()
+    write(KEYS[1], state, now, charged)
+  end
+  if leases then
+    call('ZREMRANGEBYSCORE', leases, '-inf', now)
+    call('ZADD', leases, latest, string.sub(ARGV[2], 5))
+    call('PEXPIRE', leases, LEASE_LIFE + SLACK)
+  end
+elseif #moved > 1 then
+  local _, _, _, write = tools()
+  write(KEYS[1], state, now, moved)
+end
+return pack('>BI8I4I8', admitted and 1 or 0, now, alive, frees) .. state

@@ -1,0 +1,310 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redis_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/signposthq/signpost"
+	"github.com/signposthq/signpost/internal/redistest"
+	"github.com/signposthq/signpost/store/redis"
+)
+
+// liveness is far above what anything here takes, and far below what a hang does.
+const liveness = 15 * time.Second
+
+func TestFaultyOptions(t *testing.T) {
+	for _, url := range []string{
+		"", "localhost:6379", "http://localhost:6379", "redis://secret word@host", "redis://user:secret@host:port",
+		"redis://:secret@localhost/one", "redis://:secret@localhost/0/1", "redis://:secret@localhost?timeout=3s", "redis://:secret@localhost?db=x",
+	} {
+		_, err := redis.Open(t.Context(), redis.Options{URL: url})
+		if err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: error %v, want one without the password", url, err)
+		}
+	}
+	_, err := redis.Open(t.Context(), redis.Options{URL: "redis://localhost?a=1&b=2", Prefix: "{x}:"})
+	for _, want := range []string{`"a"`, `"b"`, "brace"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("three faults gave %v, which does not name %s", err, want)
+		}
+	}
+}
+
+// A server that turns a process away, or is no store, is an error at once.
+func TestTurnedAway(t *testing.T) {
+	server := redistest.Start(t)
+	server.Do("ACL", "SETUSER", "signpost", "on", ">right", "~*", "+@all")
+	refused := func(name, url string) {
+		t.Helper()
+		_, err := redis.Open(t.Context(), redis.Options{URL: url})
+		if !errors.Is(err, signpost.ErrStoreAuth) || strings.Contains(err.Error(), "wrong@") || !strings.Contains(err.Error(), server.Addr) {
+			t.Errorf("%s: error %v, want ErrStoreAuth with the address", name, err)
+		}
+	}
+	refused("wrong password", "redis://signpost:wrong@"+server.Addr)
+	refused("unknown user", "redis://nobody:right@"+server.Addr)
+	server.Do("CONFIG", "SET", "requirepass", "right")
+	refused("wrong password of the default user", "redis://:wrong@"+server.Addr)
+	refused("no password", "redis://"+server.Addr)
+	server.Do("CONFIG", "SET", "requirepass", "")
+	refused("a password where none is set", "redis://someone:wrong@"+server.Addr)
+
+	// A server that protects itself takes nobody from another machine, which another address of this one stands for.
+	address := otherAddress(t)
+	server.Do("CONFIG", "SET", "bind", "127.0.0.1 "+address)
+	server.Addr = strings.Replace(server.Addr, "127.0.0.1", address, 1)
+	refused("protected mode", "redis://"+server.Addr)
+}
+
+// otherAddress returns an address of this machine that is not the loopback's.
+func otherAddress(t *testing.T) string {
+	t.Helper()
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range all {
+		if n, ok := a.(*net.IPNet); ok && !n.IP.IsLoopback() && n.IP.To4() != nil {
+			return n.IP.String()
+		}
+	}
+	t.Skip("this machine has no address but the loopback's, on which a server does not protect itself")
+	return ""
+}
+
+func TestWrongType(t *testing.T) {
+	server := redistest.Start(t)
+	s := open(t, redis.Options{URL: server.URL()})
+	q := request("list", "5/min")
+	take(t, s, q)
+	name := keysOf(t, server)
+	server.Do("DEL", name)
+	server.Do("RPUSH", name, "x")
+	if d, _, err := s.Take(t.Context(), q); err == nil || !strings.Contains(err.Error(), "prefix") {
+		t.Errorf("a take on a list gave admitted=%v and error %v, want one that says what to do", d.Admitted, err)
+	}
+	// What a newer version wrote is not misread.
+	server.Do("SET", name, "\x02something else")
+	if d, _, err := s.Take(t.Context(), q); err == nil || !strings.Contains(err.Error(), "upgrade") {
+		t.Errorf("a take on a newer state gave admitted=%v and error %v, want one that says what to do", d.Admitted, err)
+	}
+	if got := server.Text("GET", name); got != "\x02something else" {
+		t.Errorf("a newer state has become %q", got)
+	}
+}
+
+// A server that is not there yet is no error, and the store works when it comes.
+func TestOpenBeforeTheServer(t *testing.T) {
+	for _, topology := range []string{"", "?addr=127.0.0.1:1", "?addr=127.0.0.1:1&master_set=main"} {
+		t.Run(topology, func(t *testing.T) {
+			server := redistest.Start(t)
+			server.Kill()
+			s := open(t, redis.Options{URL: server.URL() + topology})
+			if _, _, err := s.Take(t.Context(), request("early", "5/min")); !errors.Is(err, signpost.ErrUnreachable) {
+				t.Errorf("take: error %v, want ErrUnreachable", err)
+			}
+			if topology != "" {
+				return // these need a server of another kind
+			}
+			server.Restart()
+			server.Eventually("a take is answered", func() bool {
+				_, _, err := s.Take(t.Context(), request("early", "5/min"))
+				return err == nil
+			})
+		})
+	}
+}
+
+// hole is an address that takes connections and never says anything, as a host behind a firewall or a frozen server.
+func hole(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l.Addr().String()
+}
+
+// The caller's deadline bounds every wait, also while others wait longer for the same connection.
+func TestDeadline(t *testing.T) {
+	begin := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	s, err := redis.Open(ctx, redis.Options{URL: "redis://" + hole(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var wg sync.WaitGroup
+	for i := range 50 {
+		wait := 20 * time.Millisecond
+		if i%2 == 0 {
+			wait = 10 * time.Second
+		}
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), wait)
+			defer cancel()
+			_, _, err := s.Take(ctx, request("hole", "5/min"))
+			short := errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil
+			if long := errors.Is(err, signpost.ErrUnreachable); wait < time.Second && !short || wait > time.Second && !long {
+				t.Errorf("a caller that had %v got %v", wait, err)
+			}
+		})
+	}
+	wg.Wait()
+	s.Close()
+	if took := time.Since(begin); took > 9*time.Second {
+		t.Errorf("callers waited %v, longer than a connection may take", took)
+	}
+}
+
+// fake is a server that says to every EVALSHA and EVAL what it is told to, to everything else OK.
+func fake(t *testing.T, reply string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	t.Cleanup(func() { l.Close(); wg.Wait() })
+	wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() {
+				defer c.Close()
+				for in := bufio.NewReader(c); ; {
+					args, err := readCommand(in)
+					if err != nil {
+						return
+					}
+					answer := "+OK\r\n"
+					switch strings.ToUpper(args[0]) {
+					case "HELLO":
+						answer = "-ERR unknown command 'HELLO'\r\n"
+					case "CLUSTER":
+						answer = "-ERR This instance has cluster support disabled\r\n"
+					case "EVAL", "EVALSHA":
+						answer = reply
+					}
+					if _, err := io.WriteString(c, answer); err != nil {
+						return
+					}
+				}
+			})
+		}
+	})
+	return "redis://" + l.Addr().String()
+}
+
+func readCommand(in *bufio.Reader) (args []string, _ error) {
+	number := func() (int, error) {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			return 0, err
+		}
+		return strconv.Atoi(strings.TrimSpace(line[1:]))
+	}
+	n, err := number()
+	for ; err == nil && n > 0; n-- {
+		var size int
+		if size, err = number(); err != nil {
+			break
+		}
+		arg := make([]byte, size+2)
+		if _, err = io.ReadFull(in, arg); err == nil {
+			args = append(args, string(arg[:size]))
+		}
+	}
+	return args, err
+}
+
+// Whatever a server answers that no script of ours does is a failure of the store, never a decision.
+func TestMalformedReplies(t *testing.T) {
+	head := func(verdict byte, now signpost.Instant) string {
+		b := []byte{verdict}
+		for i := 7; i >= 0; i-- {
+			b = append(b, byte(now>>(8*i)))
+		}
+		return string(append(b, make([]byte, 12)...))
+	}
+	bulk := func(s string) string { return "$" + strconv.Itoa(len(s)) + "\r\n" + s + "\r\n" }
+	const at = 1768471200000
+	for name, reply := range map[string]string{
+		"nil":                        "$-1\r\n",
+		"nil list":                   "*-1\r\n",
+		"empty list":                 "*0\r\n",
+		"list":                       "*1\r\n:1\r\n",
+		"list of a string":           "*1\r\n" + bulk(head(1, at)),
+		"error in a list":            "*2\r\n-ERR broken\r\n:1\r\n",
+		"status":                     "+OK\r\n",
+		"one":                        ":1\r\n",
+		"huge integer":               ":9223372036854775807\r\n",
+		"empty string":               bulk(""),
+		"cut short":                  bulk(head(1, at)[:20]),
+		"no verdict":                 bulk(head(2, at)),
+		"no instant":                 bulk(head(1, 0)),
+		"another instant":            bulk(head(1, at+1)),
+		"far future":                 bulk(head(1, signpost.MaxInstant+1)),
+		"half a window":              bulk(head(1, at) + "\x01" + strings.Repeat("x", 12)),
+		"nine windows":               bulk(head(1, at) + "\x01" + strings.Repeat("x", 9*13)),
+		"another version":            bulk(head(1, at) + "\x02" + strings.Repeat("x", 13)),
+		"refused without a reason":   bulk(head(0, at)),
+		"admitted above the limit":   bulk(head(1, at) + "\x01\x00\x00\x00\x3c\x00\x01\xc1\xbe\xd8\x00\x00\x00\x05"),
+		"for ever NOSCRIPT":          "-NOSCRIPT No matching script.\r\n",
+		"for ever TRYAGAIN":          "-TRYAGAIN Multiple keys request during rehashing of slot\r\n",
+		"an error that has no words": "-ERR\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, err := redis.Open(t.Context(), redis.Options{URL: fake(t, reply)})
+			if err != nil {
+				return // which is as well
+			}
+			defer s.Close()
+			q := request("malformed", "5/min")
+			q.At = at
+			ctx, cancel := context.WithTimeout(t.Context(), liveness)
+			defer cancel()
+			if d, _, err := s.Take(ctx, q); err == nil || ctx.Err() != nil || d.Admitted {
+				t.Errorf("take: admitted=%v, error %v; want an error soon", d.Admitted, err)
+			}
+			if d, _, err := s.Peek(ctx, q); err == nil || ctx.Err() != nil || d.Admitted {
+				t.Errorf("peek: admitted=%v, error %v; want an error soon", d.Admitted, err)
+			}
+			if in, err := s.Inspect(ctx, q.Key, at); err == nil {
+				t.Errorf("inspect: %v, want an error", in)
+			}
+			// A renewal is answered by a number, so that 1 is one; anything else is an error.
+			if _, err := s.Renew(ctx, signpost.Lease{Key: q.Key, ID: signpost.NewLeaseID()}, at); err == nil && !strings.HasPrefix(reply, ":") {
+				t.Errorf("renew: no error")
+			}
+		})
+	}
+	t.Run("the fake itself", func(t *testing.T) {
+		s, err := redis.Open(t.Context(), redis.Options{URL: fake(t, bulk(head(1, at)))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		q := request("sound", "5/min")
+		q.At = at
+		if d, _, err := s.Take(t.Context(), q); err != nil || !d.Admitted {
+			t.Errorf("a sound reply gave admitted=%v, error %v", d.Admitted, err)
+		}
+	})
+}

@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redis_test
+
+import (
+	"testing"
+
+	"github.com/signposthq/signpost"
+	"github.com/signposthq/signpost/internal/redistest"
+	"github.com/signposthq/signpost/store/memory"
+	"github.com/signposthq/signpost/store/redis"
+	"github.com/signposthq/signpost/store/storetest"
+)
+
+func open(t testing.TB, o redis.Options) *redis.Store {
+	t.Helper()
+	s, err := redis.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// contract is what every topology is tested with.
+func contract(o redis.Options) storetest.Options {
+	one := func(t testing.TB) signpost.Store {
+		s, err := redis.Open(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	return storetest.Options{
+		Open: one,
+		Reopen: func(t testing.TB, s signpost.Store) signpost.Store {
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			return one(t)
+		},
+		KeepsLeases: true,
+		Clients: func(t testing.TB, n int) (all []signpost.Store) {
+			for range n {
+				all = append(all, one(t))
+			}
+			return all
+		},
+	}
+}
+
+func TestStore(t *testing.T) {
+	server := redistest.Start(t)
+	storetest.Run(t, contract(redis.Options{URL: server.URL()}))
+}
+
+func TestSameAsMemory(t *testing.T) {
+	server := redistest.Start(t)
+	storetest.Same(t, map[string]func(testing.TB) signpost.Store{
+		"memory": func(testing.TB) signpost.Store { return memory.New(memory.Options{}) },
+		"redis":  contract(redis.Options{URL: server.URL()}).Open,
+	})
+}
