@@ -41,7 +41,7 @@ start and kept in the data directory; SIGNPOST_API_TOKEN, which the api needs of
 }
 
 // served are the fields of the configuration that have a flag.
-var served = []string{"store", "data", "upstream", "door", "api", "admin"}
+var served = []string{"store", "data", "upstream", "door", "api", "admin", "expensive"}
 
 // configFlags adds the flags that say where a configuration comes from. They have no defaults of
 // their own: what is not given is not said.

@@ -134,7 +134,7 @@ func TestLaterSourcesWin(t *testing.T) {
 	c, err := daemon.Load(daemon.Sources{
 		File:  file,
 		Env:   []string{"SIGNPOST_DATA=from-env", "SIGNPOST_LOG=", "SIGNPOST_TRUSTED_PROXIES=10.0.0.1, ::1/64", "PATH=/bin"},
-		Flags: map[string]string{"data": "from-flag"},
+		Flags: map[string]string{"data": "from-flag", "expensive": "POST /c, /d/,/e/"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -142,7 +142,7 @@ func TestLaterSourcesWin(t *testing.T) {
 	if c.Store != "memory" || c.Data != "from-flag" || c.LogLevel.String() != "DEBUG" {
 		t.Errorf("store %q from the file, data %q from the flag, log %v from the file past an empty variable", c.Store, c.Data, c.LogLevel)
 	}
-	if len(c.Expensive) != 2 || len(c.TrustedProxies) != 2 || c.TrustedProxies[0].String() != "10.0.0.1/32" || c.TrustedProxies[1].String() != "::/64" {
+	if len(c.Expensive) != 3 || c.Expensive[1] != "/d/" || len(c.TrustedProxies) != 2 || c.TrustedProxies[0].String() != "10.0.0.1/32" || c.TrustedProxies[1].String() != "::/64" {
 		t.Errorf("expensive %q, trusted %v", c.Expensive, c.TrustedProxies)
 	}
 }

@@ -6,6 +6,7 @@ package daemon
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/signposthq/signpost/link"
@@ -20,17 +21,27 @@ type greeting struct {
 	Link           string `json:"link,omitempty"`           // only of the first start
 	AdminToken     string `json:"adminToken,omitempty"`     // only where it is kept nowhere
 	AdminTokenFile string `json:"adminTokenFile,omitempty"` // only where it is kept there
+
+	mint     string // the command that mints a link
+	allCheap bool   // no request is expensive
 }
+
+// allCheap is what is said at the start of a configuration in which nothing is expensive, which is easily overlooked.
+const allCheap = "no request is expensive, so the concurrency of a bound refuses nothing at the door; see `expensive`"
 
 // greet prints the greeting to stdout, where nothing else goes.
 func (d *daemon) greet(c *Config, first link.Link, token Secret) error {
-	g := greeting{Door: d.door.url(), API: d.api.url(), Admin: d.admin.url(), Upstream: formatUpstream(c.Upstream), Link: first.Reveal()}
+	g := greeting{Door: d.door.url(), API: d.api.url(), Admin: d.admin.url(), Upstream: formatUpstream(c.Upstream), Link: first.Reveal(),
+		mint: d.command(c, "link mint"), allCheap: len(c.Expensive) == 0}
 	switch {
 	case !c.AdminToken.IsZero(): // whoever set it has it
 	case c.Store == StoreMemory:
 		g.AdminToken = token.Reveal()
 	default:
 		g.AdminTokenFile = c.tokenFile()
+	}
+	if g.allCheap {
+		d.log.Warn(allCheap)
 	}
 	var err error
 	if d.JSON {
@@ -42,6 +53,36 @@ func (d *daemon) greet(c *Config, first link.Link, token Secret) error {
 		return fmt.Errorf("print where the daemon listens: %w", err)
 	}
 	return nil
+}
+
+// command returns the command line of a sub-command that asks this daemon, for a shell in the directory that this process was started in.
+func (d *daemon) command(c *Config, sub string) string {
+	program, err := os.Executable()
+	switch {
+	case err != nil:
+		program = "signpost"
+	case strings.Contains(program, "go-build"): // of "go run", and gone when this process ends
+		program = "go run ./cmd/signpost"
+	default:
+		program = shellWord(program)
+	}
+	line := program + " " + sub
+	defaults := Default()
+	if c.Admin != defaults.Admin {
+		line += " --admin " + shellWord(d.admin.address())
+	}
+	if c.Data != defaults.Data && c.AdminToken.IsZero() {
+		line += " --data " + shellWord(c.Data)
+	}
+	return line
+}
+
+// shellWord returns a text as one word of a POSIX shell.
+func shellWord(text string) string {
+	if text != "" && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:") == "" {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 // text is the greeting for people. Its curl lines work as they stand.
@@ -67,8 +108,15 @@ func (g *greeting) text() string {
 		line("         the admin token is in %s", g.AdminTokenFile)
 	}
 	line("")
+	if g.allCheap {
+		line("Note: %s.", allCheap)
+		line("Name some in SIGNPOST_EXPENSIVE, or with --expensive: --expensive 'POST /recall,/export/'")
+		line("")
+	}
 	if g.Link == "" {
-		line("Links are kept from an earlier start. Mint another: signpost link mint")
+		line("Links are kept from an earlier start. Mint another:")
+		line("")
+		line("  %s", g.mint)
 		return b.String()
 	}
 	line("Your first link. It is a credential, and shown only this once:")

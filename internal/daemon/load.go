@@ -91,11 +91,15 @@ func Load(s Sources) (Config, error) {
 	}
 }
 
-// say adds what a source says of a field.
-func (l *loader) say(f *field, where string, values ...string) {
+// say adds what a variable or a flag says of a field, of a list its items between commas.
+func (l *loader) say(f *field, where, value string) {
 	s := setting{field: f, where: where}
-	for _, v := range values {
-		s.texts = append(s.texts, text{v, where})
+	if !f.list {
+		s.texts = []text{{value, where}}
+	} else {
+		for item := range strings.SplitSeq(value, ",") {
+			s.texts = append(s.texts, text{strings.TrimSpace(item), where})
+		}
 	}
 	l.settings = append(l.settings, s)
 }
@@ -180,14 +184,7 @@ func (l *loader) readEnv(env []string) {
 		switch {
 		case !ok && !elsewhere.MatchString(name):
 			l.fault(name, "no such variable; see 'signpost config print'")
-		case !ok:
-		case f.list:
-			var items []string
-			for _, item := range strings.Split(value, ",") {
-				items = append(items, strings.TrimSpace(item))
-			}
-			l.say(f, name, items...)
-		default:
+		case ok:
 			l.say(f, name, value)
 		}
 	}

@@ -7,7 +7,9 @@ package e2e_test
 
 import (
 	"os/exec"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -92,6 +94,46 @@ func TestTokenOfTheGreetingWorks(t *testing.T) {
 	printed := pasted(t, greeting, "export ", binary+" link list --admin "+admin)
 	if !strings.Contains(printed[len(printed)-1], "first") {
 		t.Errorf("link list printed %q, want the first link", printed)
+	}
+}
+
+// The command of a later start mints a link in the shell that it was pasted into, wherever signpost is.
+func TestMintLineOfALaterGreetingWorks(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(t.TempDir(), "where it's kept")
+	settings := []string{"STORE=disk", "DATA=" + data, "ADMIN_TOKEN=", "UPSTREAM=http://127.0.0.1:1"}
+	first := spawn(t, signpost(t, settings, "serve"))
+	greetingOf(t, first)
+	first.signal(t, syscall.SIGTERM)
+	first.wait(t)
+	later := spawn(t, signpost(t, settings, "serve"))
+	mint := binary + " link mint"
+	eventually(t, "the greeting has the command", func() bool {
+		_, line, found := strings.Cut(later.stdout.String(), mint)
+		return found && strings.HasSuffix(line, "\n")
+	})
+	if printed := pasted(t, later.stdout.String(), mint); len(printed) != 1 || !strings.Contains(printed[0], "Link  ") {
+		t.Errorf("printed %q, want one new link", printed)
+	}
+}
+
+// What a bound does not do is said at the start, and only where it does not.
+func TestGreetingSaysThatNothingIsExpensive(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		args []string
+		want bool
+	}{
+		{[]string{"serve"}, false},
+		{[]string{"serve", "--upstream", "http://127.0.0.1:1"}, true},
+		{[]string{"serve", "--upstream", "http://127.0.0.1:1", "--expensive", "POST /recall, /export/"}, false},
+	} {
+		d := spawn(t, signpost(t, nil, tt.args...))
+		greeting := greetingOf(t, d)
+		const note = "no request is expensive"
+		if said, logged := strings.Contains(greeting, note), strings.Contains(d.stderr.String(), note); said != tt.want || logged != tt.want {
+			t.Errorf("signpost %s: said %v, logged %v, want %v:\n%s", strings.Join(tt.args, " "), said, logged, tt.want, greeting)
+		}
 	}
 }
 
