@@ -180,6 +180,34 @@ func apiOver(t *testing.T, s signpost.Store) string {
 	return server.URL
 }
 
+func TestAPISaysWhatIsWrongInWordsOfJSON(t *testing.T) {
+	d := start(t)
+	for body, want := range map[string]string{
+		`[]`:                            "the body is not a JSON object",
+		`7`:                             "the body is not a JSON object",
+		`{"link":7}`:                    "link: want a text between quotes",
+		`{"bound":7}`:                   "bound: want a text between quotes",
+		`{"cost":-6}`:                   "cost: want a whole number from 0 to 4294967295",
+		`{"cost":"6"}`:                  "cost: want a whole number from 0 to 4294967295",
+		`{"expensive":"yes"}`:           "expensive: want true or false",
+		`{"name":"x"}`:                  `"name": no such field; here can stand: link, namespace, key, bound, cost, expensive`,
+		`{"` + d.Link + `":"x"}`:        `"sp_...": no such field`,
+		`{"namespace":"x"} {}`:          "the body holds more than one JSON value",
+		`{"namespace":"x","key":"y`:     "the body is not a whole JSON object",
+		`{"namespace":"x","key":"y",,}`: "the body is not JSON, at byte 28",
+	} {
+		got := ask(t, "POST", d.API+"/v1/take", body)
+		wantStatus(t, body, got, 400)
+		if detail := member(t, got.body, "detail"); !strings.HasPrefix(detail, want) {
+			t.Errorf("%s: %q, want %q", body, detail, want)
+		}
+	}
+	got := ask(t, "POST", d.API+"/v1/renew", `{"namespace":"x"}`)
+	if detail := member(t, got.body, "detail"); detail != `"namespace": no such field; here can stand: lease` {
+		t.Errorf("renew: %q", detail)
+	}
+}
+
 func TestAPIPathsAndMethods(t *testing.T) {
 	d := start(t)
 	for _, c := range []struct {

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
+	"strings"
 
 	"github.com/signposthq/signpost/door/render"
 	"github.com/signposthq/signpost/link"
@@ -29,7 +31,7 @@ func readJSON(w http.ResponseWriter, r *http.Request, into any) bool {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(into); err != nil {
-		writeProblem(w, *badRequest(describeJSON(err)))
+		writeProblem(w, *badRequest(describeJSON(err, into)))
 		return false
 	}
 	if _, err := dec.Token(); err != io.EOF {
@@ -39,9 +41,9 @@ func readJSON(w http.ResponseWriter, r *http.Request, into any) bool {
 	return true
 }
 
-// describeJSON says what is wrong with a body without repeating any of its values, one of
-// which can be a link.
-func describeJSON(err error) string {
+// describeJSON says what is wrong with a body that was to become into, in words of JSON and without repeating any of
+// its values, one of which can be a link.
+func describeJSON(err error, into any) string {
 	var (
 		syntax *json.SyntaxError
 		typed  *json.UnmarshalTypeError
@@ -52,9 +54,37 @@ func describeJSON(err error) string {
 	case errors.As(err, &syntax):
 		return fmt.Sprintf("the body is not JSON, at byte %d", syntax.Offset)
 	case errors.As(err, &typed):
-		return fmt.Sprintf("%s: want %s, not %s", typed.Field, typed.Type, typed.Value)
+		return wanted(typed)
+	}
+	// The decoder has no type for a name that it does not know.
+	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		return link.Redact(fmt.Sprintf("%s: no such field; here can stand: %s", name, strings.Join(namesOf(into), ", ")))
 	}
 	return link.Redact(err.Error())
+}
+
+// wanted says what should stand in the place of a value of another type.
+func wanted(e *json.UnmarshalTypeError) string {
+	if e.Field == "" {
+		return "the body is not a JSON object"
+	}
+	want := "a text between quotes"
+	switch e.Type.Kind() {
+	case reflect.Bool:
+		want = "true or false"
+	case reflect.Uint32:
+		want = "a whole number from 0 to 4294967295"
+	}
+	return fmt.Sprintf("%s: want %s", e.Field, want)
+}
+
+// namesOf returns the names that an object can have which becomes what into points at.
+func namesOf(into any) (names []string) {
+	for f := range reflect.TypeOf(into).Elem().Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		names = append(names, name)
+	}
+	return names
 }
 
 // writeJSON answers with a body that no cache keeps.
