@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -78,7 +80,7 @@ func TestLinkInThePath(t *testing.T) {
 }
 
 func TestWhatIsExpensive(t *testing.T) {
-	c, err := newClassifier([]string{"POST /recall", "/export/", "GET /notes/{id}/similar", "GET /{kind}/1", "api.example/host"})
+	c, err := newClassifier([]string{"POST /recall", "/export/", "GET /notes/{id}/similar", "GET /{kind}/1", "/a%2Fb", "/root/{$}"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,13 +104,48 @@ func TestWhatIsExpensive(t *testing.T) {
 		"GET /notes/7%2F8/similar":         true,
 		"GET /notes/1":                     true,
 		"GET /notes/2":                     false,
-		"GET http://api.example/host":      true,
-		"GET http://api.example:8080/host": true,
-		"GET http://other.example/host":    false,
+		"post /recall":                     true,
+		"POST /recall;x":                   true,
+		"POST /recall%3Bx":                 true,
+		"POST /recall%2F":                  true,
+		"POST /%2Frecall":                  true,
+		"POST /%5crecall":                  true,
+		"POST /recall%252f":                true,
+		"POST /recall/x//../..":            true,
+		"POST /recall2":                    false,
+		"GET /export%2Fall":                true,
+		"GET /x/%2e%2e/export/all":         true,
+		"GET /x%2Fy/%2e%2e/export/all":     true,
+		"GET /x;y%2Fz/../export/all":       true,
+		"GET /x/..;/export/all":            true,
+		"GET /%2e/export/all":              true,
+		"GET /export;x/all":                true,
+		"GET /export/../x":                 true,
+		"GET /x/export/all":                false,
+		"GET /fetch/https://a.b/c%2Fd;e?f": false,
+		"CONNECT //export/all":             true,
+		"CONNECT /x/../export/all":         true,
+		"GET /a%2Fb":                       true,
+		"GET /%2e/a%2fb":                   true,
+		"GET /a/b":                         false,
+		"GET /root":                        true,
+		"GET http://api.example/export/":   true,
+		"GET http:export":                  true,
+		"GET /" + strings.Repeat("%25", 3*maxReadings) + "": false,
+		"GET /" + "%" + strings.Repeat("25", 3*maxReadings): true, // more readings than are tried
 	} {
 		method, uri, _ := strings.Cut(request, " ")
-		if got := c.match(httptest.NewRequest(method, uri, nil)); got != want {
+		u, err := url.ParseRequestURI(uri)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.match(&http.Request{Method: method, URL: u}); got != want {
 			t.Errorf("%s: expensive %v, want %v", request, got, want)
+		}
+	}
+	for _, pattern := range []string{"api.example/host", "GET api.example/", "GET \t api.example/{x}"} {
+		if _, err := newClassifier([]string{pattern}); err == nil || !strings.Contains(err.Error(), "names the host api.example") {
+			t.Errorf("%s: error %v, want one about the host", pattern, err)
 		}
 	}
 }
@@ -308,18 +345,16 @@ func TestARegistryThatHangsIsUnavailable(t *testing.T) {
 	})
 }
 
-// A clock that was set back makes no wait longer than its window.
+// A clock that was set back, here by half a minute, makes no wait longer than its window.
 func TestNoResetIsFartherThanItsWindow(t *testing.T) {
-	store := memory.New(memory.Options{})
-	q := signpost.Request{Key: signpost.KeyOf("a", "b"), Bound: signpost.MustParseBound("1/min"), At: 1768471200_000, Cost: 1}
-	store.Take(t.Context(), q)
-	q.At -= 3_600_000
-	d, _, err := store.Take(t.Context(), q)
-	if err != nil || d.Admitted {
-		t.Fatalf("%+v, %v", d, err)
+	const now = signpost.Instant(1768471230_000)
+	q := signpost.Request{Key: signpost.KeyOf("a", "b"), Bound: signpost.MustParseBound("1/min")}
+	raw := signpost.Raw{Now: now, Windows: [signpost.MaxWindows]signpost.RawWindow{{Start: now.Add(30 * time.Second), Used: 1}}}
+	d := signpost.Judge(&raw, &q)
+	if a := answerOf(&d); d.Admitted || a.Windows[0].ResetAt.Sub(a.At) != time.Minute {
+		t.Errorf("admitted %v, reset at %v, want a minute after %v", d.Admitted, a.Windows[0].ResetAt, a.At)
 	}
-	a := answerOf(&d)
-	if wait := a.Windows[0].ResetAt.Sub(a.At); wait > time.Minute {
-		t.Errorf("reset in %v", wait)
+	if until := quietUntil(&d); until != now.Add(time.Minute) {
+		t.Errorf("quiet until %v, want a minute after %v", until.Time(), now.Time())
 	}
 }

@@ -123,6 +123,9 @@ func relocate(location, prefix string, upstream *url.URL) string {
 		path = rest
 	}
 	path = prefix + path
+	if strings.HasPrefix(path, "//") { // it would be read as a host
+		path = "/." + path
+	}
 	u.Path, u.RawPath = unescape(path), path
 	return u.String()
 }

@@ -179,6 +179,8 @@ func TestRedirectsStayBehindTheDoor(t *testing.T) {
 		{"/x/", "/x/", "/s/LINK/x/"},
 		{up + "/base/x#f", "/x#f", "/s/LINK/x#f"},
 		{up, "/", "/s/LINK/"},
+		{"/base//elsewhere.example/x", "/.//elsewhere.example/x", "/s/LINK//elsewhere.example/x"},
+		{up + "//elsewhere.example/x", "/.//elsewhere.example/x", "/s/LINK//elsewhere.example/x"},
 		{"next", "next", "next"},
 		{"https://elsewhere.example/base/x", "https://elsewhere.example/base/x", "https://elsewhere.example/base/x"},
 		{"//elsewhere.example/x", "//elsewhere.example/x", "//elsewhere.example/x"},
