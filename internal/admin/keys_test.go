@@ -159,3 +159,20 @@ func (s *sickStore) Inspect(context.Context, signpost.Key, signpost.Instant) (si
 }
 
 func (s *sickStore) Reset(context.Context, signpost.Key) error { return s.err }
+
+// aheadStore counts in a minute that is ahead of its clock, as after the clock was set back.
+type aheadStore struct{ signpost.Store }
+
+func (aheadStore) Peek(_ context.Context, q signpost.Request) (signpost.Decision, signpost.Commit, error) {
+	const now = signpost.Instant(1768471230_000)
+	raw := signpost.Raw{Now: now, Windows: [signpost.MaxWindows]signpost.RawWindow{{Start: now.Add(30 * time.Second), Used: 1}}}
+	return signpost.JudgePeek(&raw, &q), signpost.Commit{}, nil
+}
+
+func TestNoResetIsFartherThanItsWindow(t *testing.T) {
+	f := start(t, func(o *admin.Options) { o.Store = aheadStore{o.Store} })
+	got := ask[admin.Key](t, f, "POST", "/v1/keys/inspect", `{"namespace":"tenant","key":"acme","bound":"1/min"}`, 200)
+	if w := got.Windows[0]; !w.Full || w.Reset.Sub(got.At) != time.Minute {
+		t.Errorf("at %v: %+v, want full for a minute", got.At, w)
+	}
+}

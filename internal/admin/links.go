@@ -131,10 +131,11 @@ func parseExpiry(text string, now time.Time) (time.Time, error) {
 		}
 		at = now.Add(life)
 	}
+	at = at.UTC().Truncate(time.Millisecond)
 	if !at.After(now) || at.After(signpost.MaxInstant.Time()) {
 		return time.Time{}, fmt.Errorf("%q is not between now and the year 9999", text)
 	}
-	return at.UTC().Truncate(time.Millisecond), nil
+	return at, nil
 }
 
 func parseLife(text string) (time.Duration, error) {
