@@ -7,14 +7,15 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 )
 
 // classifier tells expensive requests from cheap ones by the patterns of http.ServeMux: a
-// method, a host and a path, each but the path optional, with {wildcards}; a path that ends in
-// a slash matches all below it. Paths are cleaned and unescaped before they are matched, and
-// matched without their slash at the end as well. An upstream that takes other spellings of a path
-// as the same, such as /RECALL or /recall;x, needs broader patterns.
+// path, with {wildcards}, and a method before it if one is named; a path that ends in a slash
+// matches all below it. Services do not agree on which spellings name the same path: a request
+// is expensive if a pattern matches its path as it was sent, or as any of them reads it. Letters
+// keep their case; an upstream that takes /RECALL for /recall needs a pattern of both.
 type classifier []*http.ServeMux
 
 // newClassifier compiles patterns. Each has a mux of its own: whether two overlap is of no
@@ -33,30 +34,114 @@ func newClassifier(patterns []string) (c classifier, err error) {
 		if err != nil {
 			return nil, err
 		}
+		// The upstream sees its own name as the host, and would do the work for any other.
+		if host, _, _ := strings.Cut(pattern[strings.LastIndexAny(pattern[:strings.Index(pattern, "/")], " \t")+1:], "/"); host != "" {
+			return nil, fmt.Errorf("%q names the host %s, which any client can leave out; name a path only", pattern, host)
+		}
 		c = append(c, mux)
 	}
 	return c, nil
 }
 
+// maxReadings is how many readings of a path are tried. One that has more is nothing that an honest client
+// sends, and counts as expensive.
+const maxReadings = 64
+
 // match reports whether any pattern matches.
 func (c classifier) match(r *http.Request) bool {
-	if c.matches(r) {
-		return true
-	}
-	bare := strings.TrimRight(r.URL.Path, "/") // unescaped: %2f is a slash here
-	if bare == r.URL.Path || bare == "" {
+	if len(c) == 0 {
 		return false
 	}
-	without := *r
-	without.URL = &url.URL{Path: bare, Host: r.URL.Host}
-	return c.matches(&without)
-}
-
-func (c classifier) matches(r *http.Request) bool {
-	for _, mux := range c {
-		if _, pattern := mux.Handler(r); pattern != "" {
+	if r.URL.Opaque != "" { // "http:export", which has no path to read
+		return true
+	}
+	readings, ok := readingsOf(r.URL.EscapedPath())
+	if !ok {
+		return true
+	}
+	method := strings.ToUpper(r.Method) // as some services do
+	for _, p := range readings {
+		bare := strings.TrimRight(p, "/")
+		if c.matches(method, bare) || c.matches(method, bare+"/") {
 			return true
 		}
 	}
 	return false
+}
+
+// matches tries one path, its escapes as escapes and as plain text.
+func (c classifier) matches(method, path string) bool {
+	readAs := []*url.URL{{Path: path}}
+	if strings.Contains(path, "%") {
+		readAs = append(readAs, &url.URL{Path: unescape(path), RawPath: path})
+	}
+	for _, u := range readAs {
+		escaped := strings.ReplaceAll(u.EscapedPath(), ".", "%2E") // or a mux would clean it
+		r := &http.Request{Method: method, URL: &url.URL{Path: unescape(escaped), RawPath: escaped}}
+		for _, mux := range c {
+			if _, pattern := mux.Handler(r); pattern != "" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// rewrites are what services do to a path before they look at it, in whatever order.
+var rewrites = []func(string) string{
+	func(p string) string { return anyEscape.ReplaceAllStringFunc(p, unescape) },
+	func(p string) string { return innerEscape.ReplaceAllStringFunc(p, unescape) }, // %2F stays within its segment
+	func(p string) string { return parameters.ReplaceAllString(p, "") },
+	func(p string) string { return strings.ReplaceAll(p, `\`, "/") },
+	func(p string) string { return slashes.ReplaceAllString(p, "/") },
+	withoutDots,
+}
+
+var (
+	anyEscape   = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
+	innerEscape = regexp.MustCompile(`%(?:[013-46-9A-Fa-f][0-9A-Fa-f]|2[0-46-9A-Ea-e]|5[0-9ABD-Fabd-f])`) // all but % / \
+	parameters  = regexp.MustCompile(`;[^/]*`)
+	slashes     = regexp.MustCompile(`/{2,}`)
+)
+
+// readingsOf returns all that path can become, itself first, or false if that is too much.
+func readingsOf(path string) (readings []string, ok bool) {
+	readings = []string{path}
+	if !strings.ContainsAny(path, `%;\`) && !strings.Contains(path, "//") && !strings.Contains(path, "/.") {
+		return readings, true
+	}
+	seen := map[string]bool{path: true}
+	for i := 0; i < len(readings); i++ {
+		for _, rewrite := range rewrites {
+			p := rewrite(readings[i])
+			if seen[p] {
+				continue
+			}
+			if len(readings) == maxReadings {
+				return nil, false
+			}
+			seen[p] = true
+			readings = append(readings, p)
+		}
+	}
+	return readings, true
+}
+
+// withoutDots resolves the segments . and .. of a path.
+func withoutDots(path string) string {
+	var kept []string
+	segments := strings.Split(strings.TrimPrefix(path, "/"), "/")
+	for i, s := range segments {
+		switch {
+		case s != "." && s != "..":
+			kept = append(kept, s)
+			continue
+		case s == ".." && len(kept) > 0:
+			kept = kept[:len(kept)-1]
+		}
+		if i == len(segments)-1 {
+			kept = append(kept, "")
+		}
+	}
+	return "/" + strings.Join(kept, "/")
 }

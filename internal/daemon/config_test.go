@@ -188,7 +188,7 @@ upstream: https://api.example.com/v1
 data: "a: directory #1"
 api: "[::1]:8081"
 bounds: {links: "0/sec 5/day 0 concurrent"}
-expensive: [POST /recall, "api.example.com/export/{id...}"]
+expensive: [POST /recall, "/export/{id...}"]
 trusted_proxies: [10.0.0.0/8]
 drain: 0s
 log: error
