@@ -14,6 +14,14 @@ import (
 	"github.com/signposthq/signpost/internal/daemon"
 )
 
+func TestFileThatIsTooLarge(t *testing.T) {
+	for _, path := range []string{"/dev/zero", writeFile(t, "store: disk\n#"+strings.Repeat("x", 64<<10))} {
+		if _, err := daemon.Load(daemon.Sources{File: path}); err == nil || !strings.Contains(err.Error(), "larger than 65536 bytes") {
+			t.Errorf("%s: error %v, want that it is too large", path, err)
+		}
+	}
+}
+
 func TestEveryFaultAtOnceWithItsLine(t *testing.T) {
 	for _, c := range []struct {
 		what, file string
@@ -86,6 +94,12 @@ sync: 1
 		}},
 		{what: "a slip in the syntax", file: "store: disk\n\"data: x\n", want: []string{"signpost.yaml:2: "}},
 		{what: "two documents", file: "store: disk\n---\nstore: memory\n", want: []string{"signpost.yaml:3: a second document"}},
+		{what: "nothing", file: "\n", want: []string{"signpost.yaml: names no field"}},
+		{what: "comments only", file: "# store: disk\n---\n", want: []string{"signpost.yaml: names no field"}},
+		{what: "an empty group", file: "bounds: {}\n", want: []string{"signpost.yaml: names no field"}},
+		{what: "brackets in brackets", file: "store: disk\nexpensive:" + strings.Repeat(" [", 9), want: []string{"signpost.yaml:2: more levels"}},
+		{what: "braces in brackets", file: strings.Repeat("[a, {b: ", 5), want: []string{"signpost.yaml:1: more levels"}},
+		{what: "lists of lists", file: strings.Repeat("- ", 40), want: []string{"signpost.yaml:1: more levels"}},
 		{what: "not a mapping", file: "- store\n", want: []string{"signpost.yaml:1: want fields"}},
 		{what: "the environment and flags", env: []string{"SIGNPOST_DOR=x", "SIGNPOST_ADMIN_URL=http://x", "SIGNPOST_TRY=1", "SIGNPOST_ADMIN_TOKEN=short", "SIGNPOST_API_TOKEN=with a space in it"},
 			flags: map[string]string{"store": "redis"}, want: []string{

@@ -11,14 +11,29 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// A parser takes time and memory that grow faster than its text, and with each level of it. A
+// configuration has three levels and is small.
+const (
+	maxFile   = 64 << 10 // bytes
+	maxFlow   = 8        // brackets within brackets
+	maxColumn = 64       // where "- " and "? " can begin, each of which may be a level
 )
 
 // readFile reads a YAML file by its tree rather than by decoding into a struct: a decoder stops
 // at the first fault and loses the lines of the values that it accepts.
 func (l *loader) readFile(path string, content []byte) {
 	name := filepath.Base(path)
-	file, err := parser.ParseBytes(content, 0, parser.AllowDuplicateMapKey())
+	tokens := lexer.Tokenize(string(content))
+	if deep := firstTooDeep(tokens); deep != nil {
+		l.fault(fmt.Sprintf("%s:%d", name, deep.Position.Line), "more levels than any field has")
+		return
+	}
+	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		var syntax yaml.Error
 		if errors.As(err, &syntax) && syntax.GetToken() != nil {
@@ -38,6 +53,31 @@ func (l *loader) readFile(path string, content []byte) {
 		}
 		l.readMapping(name, "", doc.Body)
 	}
+	// What is empty is more often half written, or not mounted, than a wish for the defaults, which are looser.
+	if len(l.settings) == 0 && len(l.faults) == 0 {
+		l.fault(name, "names no field; name one, or no file for the defaults")
+	}
+}
+
+// firstTooDeep returns a token that is deeper than a configuration goes, or nil.
+func firstTooDeep(tokens token.Tokens) *token.Token {
+	flow := 0
+	for _, t := range tokens {
+		switch t.Type {
+		case token.SequenceStartType, token.MappingStartType:
+			flow++
+		case token.SequenceEndType, token.MappingEndType:
+			flow--
+		case token.SequenceEntryType, token.MappingKeyType:
+			if t.Position.Column > maxColumn {
+				return t
+			}
+		}
+		if flow > maxFlow {
+			return t
+		}
+	}
+	return nil
 }
 
 func at(name string, n ast.Node) string {

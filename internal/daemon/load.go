@@ -6,6 +6,7 @@ package daemon
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -52,7 +53,7 @@ func (l *loader) fault(where, format string, args ...any) {
 func Load(s Sources) (Config, error) {
 	var l loader
 	if s.File != "" {
-		content, err := os.ReadFile(s.File)
+		content, err := readAtMost(s.File, maxFile)
 		if err != nil {
 			return Config{}, fmt.Errorf("read configuration: %w", err)
 		}
@@ -89,6 +90,20 @@ func Load(s Sources) (Config, error) {
 	default:
 		return Config{}, fmt.Errorf("configuration has %d faults:\n%w", n, errors.Join(l.faults...))
 	}
+}
+
+// readAtMost reads a file of up to limit bytes. It need not be a regular one: a shell can make a pipe of it.
+func readAtMost(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(content)) > limit {
+		err = fmt.Errorf("%s is larger than %d bytes", path, limit)
+	}
+	return content, err
 }
 
 // say adds what a variable or a flag says of a field, of a list its items between commas.
