@@ -11,19 +11,15 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
-	"net/netip"
 	"net/url"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/signposthq/signpost/door/httpdoor"
-	"github.com/signposthq/signpost/link"
 )
 
-// linkHeader tells the upstream the public ID of the link that a request came with.
-const linkHeader = "X-Signpost-Link"
+// errUnasked is the answer of an upstream that leaves HTTP when nobody asked it to.
+var errUnasked = errors.New("upstream switched protocols without being asked")
 
 // newProxy returns the reverse proxy to an upstream. Requests reach it admitted.
 //
@@ -50,6 +46,9 @@ func newProxy(upstream *url.URL, timeout time.Duration, live func() *settings, t
 		},
 		ModifyResponse: func(resp *http.Response) error {
 			health.answered()
+			if resp.StatusCode == http.StatusSwitchingProtocols && resp.Request.Header.Get("Upgrade") == "" {
+				return errUnasked
+			}
 			deleteOurs(resp.Header)
 			prefix := urlLinkOf(resp.Request.Context()).prefix
 			if prefix != "" {
@@ -63,71 +62,6 @@ func newProxy(upstream *url.URL, timeout time.Duration, live func() *settings, t
 		ErrorHandler: health.failed,
 		ErrorLog:     log.New(io.Discard, "", 0), // a line for each request that breaks off
 	}
-}
-
-// forward says to the upstream who asks, in fields that no client can have written.
-func forward(c *Config, p *httputil.ProxyRequest) {
-	in, out := p.In.Header, p.Out.Header
-	peer, _ := netip.ParseAddrPort(p.In.RemoteAddr)
-	trusted := slices.ContainsFunc(c.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(peer.Addr().Unmap().WithZone("")) })
-	if trusted {
-		out["X-Forwarded-For"] = in["X-Forwarded-For"] // SetXForwarded adds the peer
-	}
-	p.SetXForwarded()
-	if trusted {
-		for _, name := range []string{"X-Forwarded-Host", "X-Forwarded-Proto"} {
-			if in[name] != nil {
-				out[name] = in[name]
-			}
-		}
-	}
-	deleteOurs(out)
-	if caller, ok := httpdoor.CallerFromContext(p.In.Context()); ok {
-		out.Set(linkHeader, caller.Name)
-	}
-	if !c.KeepAuthorization {
-		out.Del("Authorization")
-	}
-	if referer := out.Get("Referer"); link.WithinURL(referer) {
-		out.Del("Referer")
-	}
-}
-
-// deleteOurs deletes the fields that only Signpost may write.
-func deleteOurs(h http.Header) {
-	for name := range h {
-		if strings.HasPrefix(strings.ToLower(name), "x-signpost-") {
-			delete(h, name)
-		}
-	}
-}
-
-// relocate returns where a redirect of the upstream leads on this side of the door: a place of
-// the upstream's own stays behind the same door, and under the path that held the link.
-func relocate(location, prefix string, upstream *url.URL) string {
-	u, err := url.Parse(location)
-	if err != nil {
-		return location
-	}
-	if u.Host == upstream.Host {
-		u.Scheme, u.Host = "", ""
-		if u.Path == "" {
-			u.Path = "/"
-		}
-	}
-	if u.Host != "" || u.Scheme != "" || !strings.HasPrefix(u.Path, "/") {
-		return location // elsewhere, or relative to where it was asked
-	}
-	path := u.EscapedPath()
-	if rest, ok := strings.CutPrefix(path, strings.TrimSuffix(upstream.EscapedPath(), "/")); ok && strings.HasPrefix(rest, "/") {
-		path = rest
-	}
-	path = prefix + path
-	if strings.HasPrefix(path, "//") { // it would be read as a host
-		path = "/." + path
-	}
-	u.Path, u.RawPath = unescape(path), path
-	return u.String()
 }
 
 const whyUpstream = "Requests are passed on to another service, once each."

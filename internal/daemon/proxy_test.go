@@ -207,7 +207,7 @@ func TestStreamsAndUpgrades(t *testing.T) {
 				return
 			}
 			defer conn.Close()
-			rw.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+			rw.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 			rw.Flush()
 			io.Copy(conn, rw)
 			return
@@ -246,7 +246,7 @@ func TestStreamsAndUpgrades(t *testing.T) {
 	}
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(10 * time.Second))
-	fmt.Fprintf(conn, "GET /ws HTTP/1.1\r\nHost: door\r\nAuthorization: Bearer %s\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n", d.Link)
+	fmt.Fprintf(conn, "GET /ws HTTP/1.1\r\nHost: door\r\nAuthorization: Bearer %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n", d.Link)
 	r := bufio.NewReader(conn)
 	head, err := http.ReadResponse(r, nil)
 	if err != nil || head.StatusCode != http.StatusSwitchingProtocols {
