@@ -17,7 +17,7 @@ import (
 //
 // Windows are LIMIT/UNIT, with a unit of sec, min, hour, day or week, or a length such as
 // 90s, 15m, 12h or 7d. "N concurrent" comes after or between them; a text that names no
-// concurrency has [DefaultConcurrent]. The error lists every fault.
+// concurrency has [DefaultConcurrent]. The error lists every fault, up to ten.
 func ParseBound(text string) (Bound, error) {
 	var (
 		windows    []Window
@@ -57,11 +57,17 @@ func ParseBound(text string) (Bound, error) {
 	if len(faults) == 0 {
 		return b, err
 	}
+	if more := len(faults) - maxFaults; more > 0 {
+		return Bound{}, fmt.Errorf("%w\nbound: and %d more faults", errors.Join(faults[:maxFaults]...), more)
+	}
 	if len(windows) > 0 { // what could be read may be wrong too
 		faults = append(faults, err)
 	}
 	return Bound{}, errors.Join(faults...)
 }
+
+// maxFaults keeps the error of a long text from being many times as long.
+const maxFaults = 10
 
 // MustParseBound is [ParseBound] for texts that are part of a program; it panics on an error.
 func MustParseBound(text string) Bound {

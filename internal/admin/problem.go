@@ -4,6 +4,7 @@
 package admin
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/signposthq/signpost/internal/strictjson"
 	"github.com/signposthq/signpost/link"
 )
 
@@ -72,12 +74,15 @@ func badRequest(faults ...error) *Problem {
 
 // decode reads the one JSON object that a body must be.
 func decode(r *http.Request, into any) error {
-	d := json.NewDecoder(r.Body)
+	var body bytes.Buffer
+	d := json.NewDecoder(io.TeeReader(r.Body, &body))
 	d.DisallowUnknownFields()
 	err := d.Decode(into)
 	if err == nil {
 		if _, err = d.Token(); err == io.EOF {
-			return nil
+			if err = strictjson.Check(body.Bytes(), into); err == nil {
+				return nil
+			}
 		} else if err == nil {
 			err = errors.New("there is more after the object")
 		}

@@ -101,6 +101,7 @@ func TestTheAPIIsWhatItsDocumentSays(t *testing.T) {
 		post(`{"link":"sp_`+strings.Repeat("x", 32)+`"}`, 404)
 		for _, bad := range []string{
 			``, `{`, `[]`, `null`, `{}`, `{} {}`, byLink + "x", `{"link":"sp_short"}`, `{"link":7}`, `{"namespace":"user"}`, `{"key":"7"}`,
+			`{"NAMESPACE":"user","key":"7"}`, `{"namespace":"user","key":"7","key":"8"}`, `{"namespace":"user","key":"\ud800"}`, "{\"namespace\":\"user\",\"key\":\"\xff\"}",
 			fmt.Sprintf(`{"link":%q,"namespace":"user","key":"7"}`, d.Link),
 			fmt.Sprintf(`{"link":%q,"at":1768471200000}`, d.Link),
 			fmt.Sprintf(`{"link":%q,"cost":-1}`, d.Link),

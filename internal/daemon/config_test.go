@@ -197,7 +197,7 @@ func TestDefaultsDependOnTheUpstream(t *testing.T) {
 }
 
 func TestPrintedConfigurationLoadsBack(t *testing.T) {
-	for _, file := range []string{"", `
+	for _, file := range []string{"store: disk\n", `
 upstream: https://api.example.com/v1
 data: "a: directory #1"
 api: "[::1]:8081"

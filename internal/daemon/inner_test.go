@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -173,6 +174,10 @@ func TestLeasesAreCountedUntilTheyEnd(t *testing.T) {
 		a, b, _ := take(), take(), take()
 		take() // refused
 		count(3)
+		wrong := a
+		wrong.Key = signpost.KeyOf("a", "c")
+		limiter.Release(wrong)
+		count(3)
 		limiter.Release(a)
 		limiter.Release(a)
 		count(2)
@@ -272,6 +277,13 @@ func TestTokenFile(t *testing.T) {
 		t.Error("the environment does not win over the file")
 	}
 	c.AdminToken = Secret{}
+	c.Data = t.TempDir()
+	if err := syscall.Mkfifo(c.tokenFile(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := adminToken(&c); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("error %v; want that a pipe is not a regular file", err)
+	}
 	c.Data += "/missing"
 	if _, err := adminToken(&c); err == nil || !strings.Contains(err.Error(), "SIGNPOST_ADMIN_TOKEN") {
 		t.Errorf("error %v; want one that says what to do", err)

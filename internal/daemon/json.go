@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/signposthq/signpost/door/render"
+	"github.com/signposthq/signpost/internal/strictjson"
 	"github.com/signposthq/signpost/link"
 )
 
@@ -36,6 +37,10 @@ func readJSON(w http.ResponseWriter, r *http.Request, into any) bool {
 	}
 	if _, err := dec.Token(); err != io.EOF {
 		writeProblem(w, *badRequest("the body holds more than one JSON value"))
+		return false
+	}
+	if err := strictjson.Check(body, into); err != nil {
+		writeProblem(w, *badRequest(link.Redact(err.Error())))
 		return false
 	}
 	return true

@@ -39,7 +39,9 @@ func (c *leaseCounter) Take(ctx context.Context, q signpost.Request) (signpost.D
 // Release implements [signpost.Store].
 func (c *leaseCounter) Release(l signpost.Lease) {
 	c.mu.Lock()
-	delete(c.alive, l.ID)
+	if c.alive[l.ID].Key == l.Key { // else the store releases nothing
+		delete(c.alive, l.ID)
+	}
 	c.mu.Unlock()
 	c.Store.Release(l)
 }

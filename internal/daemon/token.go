@@ -32,6 +32,10 @@ func adminToken(c *Config) (Secret, error) {
 			return Secret{}, fmt.Errorf("keep admin token: %w; set SIGNPOST_ADMIN_TOKEN to keep it elsewhere", err)
 		}
 	}
+	// Whoever opens a pipe waits for its other end.
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return Secret{}, fmt.Errorf("read admin token: %s is not a regular file; remove it to have one made", path)
+	}
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return makeToken(path)
