@@ -88,13 +88,31 @@ func TestASecondDaemonOnOneDirectory(t *testing.T) {
 	first := serve(t, dir, nil)
 	args := []string{"serve", "--door", "127.0.0.1:0", "--api", "127.0.0.1:0", "--admin", "127.0.0.1:0"}
 	second := spawn(t, dir, nil, args...)
-	if code := second.exit(t); code != 1 || !strings.Contains(second.log.String(), "signpost-data") || !strings.Contains(second.log.String(), "in use") {
+	if code := second.exit(t); code != 1 || !strings.Contains(second.log.String(), "signpost-data") || !strings.Contains(second.log.String(), "in use by another process") || !strings.Contains(second.log.String(), "; stop that one, or choose another directory with --data") {
 		t.Errorf("exit code %d, says %q; want 1, and the directory that is in use", code, second.log)
 	}
 	wantAnswer(t, "the first one is not disturbed", 200, "GET", first.Door+"/read/welcome", first.Link, "")
 	first.signal(t, syscall.SIGKILL)
 	first.exit(t)
 	serve(t, dir, nil) // no lock is left behind
+}
+
+func TestADamagedStore(t *testing.T) {
+	dir := t.TempDir()
+	first := serve(t, dir, nil)
+	first.signal(t, syscall.SIGTERM)
+	first.exit(t)
+	tables, err := filepath.Glob(filepath.Join(dir, "signpost-data", "*.sst"))
+	if err != nil || len(tables) == 0 {
+		t.Fatalf("tables %q, %v", tables, err)
+	}
+	if err := os.Truncate(tables[0], 10); err != nil {
+		t.Fatal(err)
+	}
+	second := spawn(t, dir, nil, "serve", "--door", "127.0.0.1:0", "--api", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+	if code := second.exit(t); code != 1 || !strings.Contains(second.log.String(), filepath.Base(tables[0])) || !strings.Contains(second.log.String(), "; restore it, or move the directory away") {
+		t.Errorf("exit code %d, says %q; want 1, the damaged file, and what to do", code, second.log)
+	}
 }
 
 // The first start in front of a service, with the commands that its greeting names.

@@ -369,9 +369,9 @@ func TestWhatDoesNotStartSaysWhy(t *testing.T) {
 		{[]string{"serve", "now"}, 2, "unknown command \"now\""},
 		{[]string{"sreve"}, 2, `unknown command "signpost sreve"`},
 		{[]string{"config", "chek"}, 2, `unknown command "signpost config chek"`},
-		{[]string{"serve", "--config", "missing.yaml"}, 1, "read configuration: open missing.yaml"},
+		{[]string{"serve", "--config", "missing.yaml"}, 1, "read configuration: open missing.yaml: no such file or directory; 'signpost config print' prints one"},
 		{[]string{"serve", "--store", "floppy"}, 1, `--store: store: "floppy" is not one of`},
-		{[]string{"serve", "--store", "memory", "--door", address}, 1, "listen for the door: listen tcp " + address},
+		{[]string{"serve", "--store", "memory", "--door", address}, 1, "listen for the door: listen tcp " + address + ": bind: address already in use; choose another address with --door; port 0 takes"},
 		{[]string{"serve", "--store", "memory", "--door", "127.0.0.1:0", "--api", "127.0.0.1:0", "--admin", "192.0.2.1:1"}, 1, "listen for the admin: listen tcp 192.0.2.1:1"},
 	} {
 		child := spawn(t, t.TempDir(), nil, c.args...)

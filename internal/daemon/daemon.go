@@ -105,7 +105,7 @@ func (d *daemon) start(ctx context.Context, c Config) (err error) {
 		server        **server
 	}{{"door", c.Door, &d.door}, {"api", c.API, &d.api}, {"admin", c.Admin, &d.admin}} {
 		if *l.server, err = listen(l.name, l.address); err != nil {
-			return fmt.Errorf("%w; choose another address with --%s", err, l.name)
+			return fmt.Errorf("%w; choose another address with --%s; port 0 takes one that is free", err, l.name)
 		}
 	}
 	if err := d.wire(&c); err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/netip"
 	"os"
@@ -54,7 +55,10 @@ func Load(s Sources) (Config, error) {
 	var l loader
 	if s.File != "" {
 		content, err := readAtMost(s.File, maxFile)
-		if err != nil {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return Config{}, fmt.Errorf("read configuration: %w; 'signpost config print' prints one to begin with", err)
+		case err != nil:
 			return Config{}, fmt.Errorf("read configuration: %w", err)
 		}
 		l.readFile(s.File, content)

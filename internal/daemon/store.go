@@ -6,6 +6,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 
 	"github.com/signposthq/signpost"
@@ -35,7 +36,12 @@ func openStore(ctx context.Context, c *Config, t *telemetry, log *slog.Logger) (
 		sync = disk.SyncOff
 	}
 	s, err := disk.Open(c.Data, disk.Options{Sync: sync, Logger: log})
-	if err != nil {
+	switch {
+	case errors.Is(err, disk.ErrLocked):
+		return opened{}, fmt.Errorf("%w; stop that one, or choose another directory with --data", err)
+	case errors.Is(err, disk.ErrCorrupt):
+		return opened{}, fmt.Errorf("%w; restore it, or move the directory away: counts and links start anew", err)
+	case err != nil:
 		return opened{}, err
 	}
 	t.watchDisk(s.Stats)
