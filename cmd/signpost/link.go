@@ -30,7 +30,7 @@ itself: it is hashed here and not sent.`,
 
 // writeLink writes the fields of a link as rows of a table.
 func writeLink(w io.Writer, l *admin.Link) {
-	bound := "shared"
+	bound := "default"
 	if !l.Bound.IsZero() {
 		bound = "its own"
 	}

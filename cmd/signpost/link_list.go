@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"net/url"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -15,10 +16,13 @@ import (
 )
 
 func linkListCommand(r *remote) *cobra.Command {
-	return &cobra.Command{
+	var origin string
+	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List all links, those that ended lately too",
 		Long: `List all links in order of their IDs, those that ended lately too.
+
+LAST SEEN is noted at most once a minute for each link, so a link can have been used a minute later than it says.
 
 With --json, each page of the answer is a JSON object on a line of its own.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -31,6 +35,9 @@ With --json, each page of the answer is a JSON object on a line of its own.`,
 				fmt.Fprintln(t, "ID\tSTATE\tORIGIN\tLABEL\tHELD TO\tCREATED\tEXPIRES\tLAST SEEN")
 			}
 			path := "/v1/links?limit=" + strconv.Itoa(admin.MaxPage)
+			if origin != "" {
+				path += "&origin=" + url.QueryEscape(origin)
+			}
 			for page := path; ; {
 				var list admin.LinkList
 				if err := r.call(cmd.Context(), c, "GET", page, nil, &list); err != nil {
@@ -46,6 +53,8 @@ With --json, each page of the answer is a JSON object on a line of its own.`,
 			}
 		},
 	}
+	cmd.Flags().StringVar(&origin, "origin", "", "only links that an owner or that a stranger minted: owner or try")
+	return cmd
 }
 
 // writeRows writes links as rows of a table, one a link.

@@ -77,7 +77,7 @@ ID         b000000000000000
 Label      busy
 State      live
 Origin     owner
-Bound      600/min 36000/hour 10 concurrent (shared)
+Bound      600/min 36000/hour 10 concurrent (default)
 Created    2026-01-15 10:00:00Z
 Expires    never
 Last seen  2026-01-15 10:01:30Z
@@ -97,6 +97,14 @@ Expires    2026-01-15 11:00:00Z
 Revoked    2026-01-15 10:01:00Z
 Last seen  never
 `, "\n"))
+
+	rows := strings.Split(o.ok("link", "list"), "\n")
+	for origin, row := range map[string]string{"owner": rows[1], "try": rows[2]} {
+		if got := o.ok("link", "list", "--origin", origin); !strings.Contains(got, strings.Fields(row)[0]) || strings.Count(got, "\n") != 2 {
+			t.Errorf("links of origin %s:\n%s\nwant only\n%s", origin, got, row)
+		}
+	}
+	o.fails(2, []string{"link", "list", "--origin", "nobody"}, `origin: neither "owner" nor "try"`)
 
 	c, err := admin.NewClient(o.url, adminToken, false)
 	if err != nil {

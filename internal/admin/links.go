@@ -150,7 +150,7 @@ func parseLife(text string) (time.Duration, error) {
 }
 
 func (s *server) listLinks(r *http.Request) (int, any, error) {
-	after, limit, err := page(r)
+	after, limit, origin, err := page(r)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -164,6 +164,9 @@ func (s *server) listLinks(r *http.Request) (int, any, error) {
 		list.Next = records[limit-1].Hash.ID()
 	}
 	for _, rec := range records {
+		if origin != "" && rec.Origin != origin {
+			continue // a page can be shorter than its limit; Next tells whether it is the last
+		}
 		shown, seen, err := s.Links.Show(r.Context(), rec.Hash.ID())
 		switch {
 		case errors.Is(err, link.ErrUnknown): // forgotten meanwhile
@@ -177,7 +180,7 @@ func (s *server) listLinks(r *http.Request) (int, any, error) {
 }
 
 // page reads the query of a list.
-func page(r *http.Request) (after string, limit int, err error) {
+func page(r *http.Request) (after string, limit int, origin link.Origin, err error) {
 	limit = DefaultPage
 	var faults []error
 	for name, values := range r.URL.Query() {
@@ -191,14 +194,18 @@ func page(r *http.Request) (after string, limit int, err error) {
 			if limit, err = strconv.Atoi(value); err != nil || limit < 1 || limit > MaxPage {
 				faults = append(faults, fmt.Errorf("limit: not a number from 1 to %d", MaxPage))
 			}
+		case "origin":
+			if origin = link.Origin(value); origin != link.Owner && origin != link.Try {
+				faults = append(faults, fmt.Errorf("origin: neither %q nor %q", link.Owner, link.Try))
+			}
 		default:
-			faults = append(faults, errors.New("the query holds a name that is neither after nor limit"))
+			faults = append(faults, errors.New("the query holds a name that is none of after, limit and origin"))
 		}
 	}
 	if len(faults) > 0 {
-		return "", 0, badRequest(faults...)
+		return "", 0, "", badRequest(faults...)
 	}
-	return after, limit, nil
+	return after, limit, origin, nil
 }
 
 func (s *server) showLink(r *http.Request) (int, any, error) {
