@@ -101,6 +101,8 @@ func explain(err error) error {
 		return try("set SIGNPOST_ADMIN_TOKEN, or name the daemon's data directory with --data", "%w", err)
 	case errors.As(err, &problem) && problem.Code == "bad_request":
 		return usageError{err}
+	case errors.As(err, &problem) && problem.Code == "unknown_link":
+		return try("signpost link list", "%w", err)
 	case errors.As(err, &problem) && problem.Hint != "":
 		return try(problem.Hint, "%w", err)
 	case errors.As(err, &dial) && dial.Op == "dial":

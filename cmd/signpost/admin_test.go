@@ -185,7 +185,10 @@ func TestArgumentsThatMeanALink(t *testing.T) {
 	}
 	o.fails(1, []string{"link", "show", "abcd"}, "abcd010000000000 and abcd020000000000 both start with abcd", "\nTry: more digits")
 	o.fails(1, []string{"link", "show", "dead"}, "no link has an ID that starts with dead", "\nTry: signpost link list")
-	o.fails(1, []string{"link", "show", "deadbeefdeadbeef"}, "No link of this ID")
+	o.fails(1, []string{"link", "show", "deadbeefdeadbeef"}, "No link of this ID", "\nTry: signpost link list")
+	for _, command := range []string{"show", "revoke"} {
+		o.fails(2, []string{"link", command}, "name a link", "\nTry: signpost link "+command+" --help")
+	}
 	for _, arg := range []string{"", "abc", "xyz0", "abcd0100000000000", pasted.Reveal()[:20], pasted.Reveal() + "x"} {
 		o.fails(2, []string{"link", "show", arg}, "neither the ID of a link")
 		if err := o.run("link", "show", arg).err; len(arg) > 3 && strings.Contains(err.Error(), arg) {

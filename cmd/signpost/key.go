@@ -75,7 +75,11 @@ func (r *remote) writeKey(k *admin.Key) error {
 	t := r.table()
 	fmt.Fprintf(t, "Key\t%s\n", k.Key)
 	if k.Link != "" {
-		fmt.Fprintf(t, "Link\t%s\n", k.Link)
+		state := ""
+		if k.LinkState != "live" {
+			state = " (" + k.LinkState + ": refused, whatever is counted)"
+		}
+		fmt.Fprintf(t, "Link\t%s%s\n", k.Link, state)
 	}
 	fmt.Fprintf(t, "At\t%s\n", utc(k.At, "-"))
 	if k.RetryAfterSeconds > 0 {

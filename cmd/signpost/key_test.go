@@ -97,7 +97,7 @@ func TestKeyIsPrintedForPeople(t *testing.T) {
 	var out bytes.Buffer
 	r := &remote{process: &process{stdout: &out}}
 	if err := r.writeKey(&admin.Key{
-		Key: "0123456789ab", Link: "b000000000000000", At: at, RetryAfterSeconds: 48, Degraded: true,
+		Key: "0123456789ab", Link: "b000000000000000", LinkState: "revoked", At: at, RetryAfterSeconds: 48, Degraded: true,
 		Windows: []admin.KeyWindow{
 			{Name: "minute", Limit: &limit, Used: 60, Remaining: &left, Full: true, Reset: time.UnixMilli(1768471260000)},
 			{Name: "90s", Used: 7, Reset: time.UnixMilli(1768471290000)},
@@ -108,7 +108,7 @@ func TestKeyIsPrintedForPeople(t *testing.T) {
 	}
 	same(t, "key", out.String(), strings.TrimPrefix(`
 Key          0123456789ab
-Link         b000000000000000
+Link         b000000000000000 (revoked: refused, whatever is counted)
 At           2026-01-15 10:00:12Z
 Retry after  48s
 Degraded     the store does not answer: these are the local counts

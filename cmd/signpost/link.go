@@ -5,6 +5,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 
@@ -26,6 +27,14 @@ itself: it is hashed here and not sent.`,
 	r := newRemote(p, cmd)
 	cmd.AddCommand(linkMintCommand(r), linkListCommand(r), linkShowCommand(r), linkRevokeCommand(r))
 	return cmd
+}
+
+// anyLink is the Args of a command that takes the IDs of links.
+func anyLink(_ *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return errors.New("name a link: by its ID, the first digits of the ID, or the link itself")
+	}
+	return nil
 }
 
 // writeLink writes the fields of a link as rows of a table.

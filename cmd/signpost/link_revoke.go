@@ -18,7 +18,7 @@ func linkRevokeCommand(r *remote) *cobra.Command {
 		Long: `End links: they are refused from the next request on. There is no way back.
 
 A link that is revoked again keeps the first instant. With --json, each link is a JSON object on a line of its own.`,
-		Args:              cobra.MinimumNArgs(1),
+		Args:              anyLink,
 		ValidArgsFunction: r.completeID,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := r.client()

@@ -13,7 +13,7 @@ func linkShowCommand(r *remote) *cobra.Command {
 	return &cobra.Command{
 		Use:               "show ID",
 		Short:             "Show what is known of a link",
-		Args:              cobra.ExactArgs(1),
+		Args:              cobra.MatchAll(anyLink, cobra.MaximumNArgs(1)),
 		ValidArgsFunction: r.completeID,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := r.client()

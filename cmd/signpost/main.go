@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/signposthq/signpost/internal/daemon"
 	"github.com/signposthq/signpost/link"
 )
 
@@ -71,9 +72,11 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) erro
 	root := &cobra.Command{
 		Use:           "signpost",
 		Short:         "Exact rate limiting for APIs that agents call",
+		Version:       daemon.ReadBuild().String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -106,11 +109,16 @@ func usageArgs(cmd *cobra.Command) {
 	if !cmd.Runnable() {
 		cmd.DisableFlagsInUseLine = true
 		cmd.RunE = func(cmd *cobra.Command, args []string) error { return cmd.Help() }
+		cmd.SuggestionsMinimumDistance = 2
 		check = func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil
 			}
-			return fmt.Errorf("unknown command %q", strings.Join(append([]string{cmd.CommandPath()}, args[0]), " "))
+			err := fmt.Errorf("unknown command %q", cmd.CommandPath()+" "+args[0])
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				err = fmt.Errorf("%w; did you mean %s?", err, strings.Join(near, " or "))
+			}
+			return err
 		}
 	}
 	if check == nil {

@@ -367,8 +367,8 @@ func TestWhatDoesNotStartSaysWhy(t *testing.T) {
 	}{
 		{[]string{"serve", "--port", "1"}, 2, "unknown flag: --port"},
 		{[]string{"serve", "now"}, 2, "unknown command \"now\""},
-		{[]string{"sreve"}, 2, `unknown command "signpost sreve"`},
-		{[]string{"config", "chek"}, 2, `unknown command "signpost config chek"`},
+		{[]string{"sreve"}, 2, `unknown command "signpost sreve"; did you mean serve?`},
+		{[]string{"config", "chek"}, 2, `unknown command "signpost config chek"; did you mean check?`},
 		{[]string{"serve", "--config", "missing.yaml"}, 1, "read configuration: open missing.yaml: no such file or directory; 'signpost config print' prints one"},
 		{[]string{"serve", "--store", "floppy"}, 1, `--store: store: "floppy" is not one of`},
 		{[]string{"serve", "--store", "memory", "--door", address}, 1, "listen for the door: listen tcp " + address + ": bind: address already in use; choose another address with --door; port 0 takes"},
@@ -392,6 +392,7 @@ func TestCommandsThatPrint(t *testing.T) {
 	}{
 		{[]string{}, "signpost [command]"},
 		{[]string{"version"}, "signpost devel"},
+		{[]string{"--version"}, "signpost devel"},
 		{[]string{"version", "--json"}, `"version":"devel"`},
 		{[]string{"config", "check", file}, "ok\n"},
 		{[]string{"config", "check", "--config", file, "--door", "127.0.0.1:0"}, "ok\n"},

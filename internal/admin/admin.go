@@ -103,6 +103,9 @@ type server struct {
 	limiter *signpost.Limiter
 }
 
+// adminRealm tells the 401 of this API from those of others.
+const adminRealm = `Bearer realm="signpost admin"`
+
 // RequireToken lets through only the requests that carry the bearer token.
 func RequireToken(token string, next http.Handler) http.Handler {
 	want := sha256.Sum256([]byte(token))
@@ -110,7 +113,7 @@ func RequireToken(token string, next http.Handler) http.Handler {
 		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 		got := sha256.Sum256([]byte(given)) // digests have one length: the time it takes tells nothing
 		if subtle.ConstantTimeCompare(got[:], want[:]) != 1 || !strings.EqualFold(scheme, "Bearer") {
-			w.Header().Set("WWW-Authenticate", `Bearer realm="signpost admin"`)
+			w.Header().Set("WWW-Authenticate", adminRealm)
 			writeProblem(w, problem(http.StatusUnauthorized, "unauthorized", "The admin token is missing or wrong.").
 				try(`Send "Authorization: Bearer TOKEN" with the token that the daemon was started with, or that it keeps in its data directory.`))
 			return

@@ -109,7 +109,8 @@ func (c *Client) Do(ctx context.Context, method, path string, in any) (json.RawM
 		return answer, nil
 	case mediaType == "application/problem+json":
 		var p Problem
-		if err := json.Unmarshal(answer, &p); err == nil {
+		realm := res.Header.Get("WWW-Authenticate") // the other listeners of a daemon have problems, too
+		if err := json.Unmarshal(answer, &p); err == nil && p.Code != "no_such_path" && (realm == "" || realm == adminRealm) {
 			return nil, &p
 		}
 	}

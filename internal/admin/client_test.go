@@ -109,8 +109,19 @@ func TestClientErrors(t *testing.T) {
 	}
 
 	for name, handler := range map[string]http.HandlerFunc{
-		"another service":  func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>hello</html>") },
-		"a proxy's error":  func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "bad gateway", http.StatusBadGateway) },
+		"another service": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>hello</html>") },
+		"a proxy's error": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "bad gateway", http.StatusBadGateway) },
+		"the door": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="api"`)
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusUnauthorized)
+			io.WriteString(w, `{"status":401,"error":"unknown_credential","detail":"This credential is not known here."}`)
+		},
+		"the decision API": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusNotFound)
+			io.WriteString(w, `{"status":404,"error":"no_such_path","detail":"There is nothing here."}`)
+		},
 		"no answer at all": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 		"an endless answer": func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")

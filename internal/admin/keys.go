@@ -23,9 +23,11 @@ type KeyRequest struct {
 
 // Key is what the API tells of one key: the counts of one instant.
 type Key struct {
-	Key  string    `json:"key"`            // the first digits of its digest, as logs have them
-	Link string    `json:"link,omitempty"` // the ID, if it is a link's
-	At   time.Time `json:"at"`
+	Key  string `json:"key"`            // the first digits of its digest, as logs have them
+	Link string `json:"link,omitempty"` // the ID, if it is a link's
+	// LinkState is that of the link: "live", "expired" or "revoked".
+	LinkState string    `json:"linkState,omitempty"`
+	At        time.Time `json:"at"`
 	// Windows are those of the bound; without a bound, those in which something is counted. Shortest first.
 	Windows     []KeyWindow    `json:"windows"`
 	Concurrency KeyConcurrency `json:"concurrency"`
@@ -104,7 +106,7 @@ func (s *server) linkKey(r *http.Request) (signpost.Key, *Key, error) {
 	if err != nil {
 		return signpost.Key{}, nil, err
 	}
-	shown.Link = rec.Hash.ID()
+	shown.Link, shown.LinkState = rec.Hash.ID(), stateOf(rec)
 	return k, shown, nil
 }
 

@@ -251,16 +251,19 @@ func isID(s string) bool {
 }
 
 func (s *server) link(rec link.Record, seen time.Time) Link {
-	state := "live"
-	switch {
-	case !rec.Revoked.IsZero():
-		state = "revoked"
-	case !rec.Live(time.Now()):
-		state = "expired"
-	}
 	return Link{
-		ID: rec.Hash.ID(), Label: rec.Label, Origin: rec.Origin, State: state,
+		ID: rec.Hash.ID(), Label: rec.Label, Origin: rec.Origin, State: stateOf(rec),
 		Bound: rec.Bound, HeldTo: rec.HeldTo(s.Bound()),
 		Created: rec.Created, Expires: rec.Expires, Revoked: rec.Revoked, LastSeen: seen,
 	}
+}
+
+func stateOf(rec link.Record) string {
+	switch {
+	case !rec.Revoked.IsZero():
+		return "revoked"
+	case !rec.Live(time.Now()):
+		return "expired"
+	}
+	return "live"
 }
