@@ -67,6 +67,7 @@ func Run(ctx context.Context, o Options) error {
 	d := &daemon{Options: o, level: new(slog.LevelVar), failed: make(chan error, 4)}
 	d.level.Set(c.LogLevel)
 	d.log = newLogger(o.Stderr, d.level)
+	defer takeGlobalLog(d.log)()
 	d.refusals = newRefusals(d.log)
 	d.telemetry = newTelemetry(ReadBuild())
 	defer d.close()

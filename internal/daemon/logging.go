@@ -5,6 +5,7 @@ package daemon
 
 import (
 	"io"
+	"log"
 	"log/slog"
 
 	"github.com/signposthq/signpost/link"
@@ -24,4 +25,18 @@ func (r redactor) Write(p []byte) (int, error) {
 // request.
 func newLogger(w io.Writer, level slog.Leveler) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(redactor{w}, &slog.HandlerOptions{Level: level}))
+}
+
+// takeGlobalLog sends what libraries write to the log of the process, net/http among them, through the daemon's,
+// which lets no link out. What it returns undoes that.
+func takeGlobalLog(logger *slog.Logger) (restore func()) {
+	w, flags, prefix := log.Writer(), log.Flags(), log.Prefix()
+	log.SetOutput(slog.NewLogLogger(logger.Handler(), slog.LevelWarn).Writer())
+	log.SetFlags(0)
+	log.SetPrefix("")
+	return func() {
+		log.SetOutput(w)
+		log.SetFlags(flags)
+		log.SetPrefix(prefix)
+	}
 }
