@@ -27,7 +27,7 @@ var errUnasked = errors.New("upstream switched protocols without being asked")
 // It sees no link: the Authorization field is the door's, and so is a Referer that names one.
 func newProxy(upstream *url.URL, timeout time.Duration, live func() *settings, t *telemetry, logger *slog.Logger) http.Handler {
 	health := &upstreamHealth{log: logger, telemetry: t, upstream: upstream.Host}
-	return &httputil.ReverseProxy{
+	proxy := &httputil.ReverseProxy{
 		Transport: &http.Transport{
 			DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
 			TLSHandshakeTimeout:    10 * time.Second,
@@ -49,22 +49,30 @@ func newProxy(upstream *url.URL, timeout time.Duration, live func() *settings, t
 			if resp.StatusCode == http.StatusSwitchingProtocols && resp.Request.Header.Get("Upgrade") == "" {
 				return errUnasked
 			}
-			deleteOurs(resp.Header)
-			prefix := urlLinkOf(resp.Request.Context()).prefix
-			if prefix != "" {
-				resp.Header.Del("Referrer-Policy") // the door has set its own
-			}
 			if location := resp.Header.Get("Location"); location != "" {
-				resp.Header.Set("Location", relocate(location, prefix, upstream))
+				resp.Header.Set("Location", relocate(location, urlLinkOf(resp.Request.Context()).prefix, upstream))
 			}
+			cleanTrailer(resp)
 			return nil
 		},
 		ErrorHandler: health.failed,
 		ErrorLog:     log.New(io.Discard, "", 0), // a line for each request that breaks off
 	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodConnect:
+			writeProblem(w, problem(http.StatusNotImplemented, "no_tunnels", "There is no CONNECT here.", whyUpstream))
+		case climbs(r.URL.EscapedPath()):
+			writeProblem(w, problem(http.StatusBadRequest, "bad_path", "The path leads above its root: it has more .. than segments before them.", whyPath))
+		default:
+			proxy.ServeHTTP(&relayed{w, urlLinkOf(r.Context()).prefix != ""}, r)
+		}
+	})
 }
 
 const whyUpstream = "Requests are passed on to another service, once each."
+
+const whyPath = "What is beside the service behind this door is not for those who pass it."
 
 // settleDown is how long an upstream that failed counts as failing, at least, so that one that
 // fails every other time is not logged every other time.

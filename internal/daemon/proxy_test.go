@@ -184,6 +184,7 @@ func TestRedirectsStayBehindTheDoor(t *testing.T) {
 		{"next", "next", "next"},
 		{"https://elsewhere.example/base/x", "https://elsewhere.example/base/x", "https://elsewhere.example/base/x"},
 		{"//elsewhere.example/x", "//elsewhere.example/x", "//elsewhere.example/x"},
+		{strings.Replace(up, "//", "//u:p@", 1) + "/x", "/x", "/s/LINK/x"},
 		{"/base/a%2Fb", "/a%2Fb", "/s/LINK/a%2Fb"},
 	} {
 		location = c.from

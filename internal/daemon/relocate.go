@@ -16,7 +16,7 @@ func relocate(location, prefix string, upstream *url.URL) string {
 		return location
 	}
 	if u.Host == upstream.Host {
-		u.Scheme, u.Host = "", ""
+		u.Scheme, u.User, u.Host = "", nil, ""
 		if u.Path == "" {
 			u.Path = "/"
 		}
@@ -35,3 +35,35 @@ func relocate(location, prefix string, upstream *url.URL) string {
 	u.Path, u.RawPath = unescape(path), path
 	return u.String()
 }
+
+// climbs reports whether a path, escaped, leads above where it begins as any upstream may read it: with %2f or a
+// backslash as a slash, with parameters after a semicolon, unescaped once more. Ups count in every reading, and
+// other segments only where all readings have one.
+func climbs(escaped string) bool {
+	if !strings.Contains(escaped, ".") && !strings.ContainsRune(escaped, '%') { // most paths
+		return false
+	}
+	depth := 0
+	for segment := range strings.SplitSeq(escaped, "/") {
+		ordinary := false
+		for part := range strings.FieldsFuncSeq(twice.Replace(unescape(segment)), func(r rune) bool { return r == '/' || r == '\\' }) {
+			part, _, _ = strings.Cut(part, ";")
+			switch part {
+			case "", ".":
+			case "..":
+				if depth--; depth < 0 {
+					return true
+				}
+			default:
+				ordinary = true
+			}
+		}
+		if ordinary {
+			depth++
+		}
+	}
+	return false
+}
+
+// twice unescapes what matters to a path that was escaped twice.
+var twice = strings.NewReplacer("%2e", ".", "%2E", ".", "%2f", "/", "%2F", "/", "%5c", "\\", "%5C", "\\", "%3b", ";", "%3B", ";")
