@@ -240,6 +240,7 @@ func TestStreamsAndUpgrades(t *testing.T) {
 		next <- struct{}{}
 	}
 	resp.Body.Close()
+	eventually(t, "the lease of the stream is given back", func() bool { return metric(t, d, "signpost_leases_in_flight") == "0" })
 
 	conn, err := net.Dial("tcp", strings.TrimPrefix(d.Door, "http://"))
 	if err != nil {
