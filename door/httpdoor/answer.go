@@ -18,6 +18,9 @@ const (
 	// Beyond it, a client that is still sending gets this long, in bytes and time, to notice the answer.
 	lingerBytes = 16 << 20
 	lingerTime  = 10 * time.Second
+	// The server reads the rest of a small body before it sends an answer. A client that does not send it gets the answer
+	// after this long, and its connection ends.
+	restTime = 5 * time.Second
 )
 
 // answer writes a problem: the whole answer of the door. What outer layers have set stays, but
@@ -45,6 +48,9 @@ func (p *pass) answer(w http.ResponseWriter, problem render.Problem) {
 	if linger {
 		h.Set("Connection", "close")
 		h.Set("Content-Length", strconv.Itoa(len(body))) // so that the client knows the end before the handler returns
+	}
+	if !linger && p.request.ProtoMajor == 1 && hasBody(p.request) {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(restTime)) // the server sets its own for the next request
 	}
 	w.WriteHeader(problem.Status)
 	if p.request.Method != http.MethodHead {

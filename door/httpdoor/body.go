@@ -51,7 +51,7 @@ func (b *body) limit(r *http.Request, most int64, c signpost.Commit) bool {
 	b.Closer, b.src, b.request = r.Body, r.Body, r
 	b.max, b.left = most, most
 	if b.encoding != "" {
-		b.src = &meter{tap: tap{src: r.Body}, encoding: b.encoding, left: most}
+		b.src = &meter{tap: tap{src: r.Body, left: most}, encoding: b.encoding, left: most}
 	}
 	b.expected, b.commit = r.Header.Get("Expect") != "", c
 	return true

@@ -58,6 +58,7 @@ type meter struct {
 // tap gives the decoder what it reads of the body and keeps it for the handler.
 type tap struct {
 	src   io.Reader
+	left  int64  // of the size on the wire: what decodes to nothing is kept as well
 	ready []byte // decoded to the end
 	ahead []byte // what the decoder has read last
 }
@@ -66,6 +67,9 @@ type tap struct {
 func (t *tap) Read(p []byte) (int, error) {
 	t.pass()
 	n, err := t.src.Read(p)
+	if t.left -= int64(n); t.left < 0 {
+		return 0, errTooLarge
+	}
 	t.ahead = append(t.ahead, p[:n]...)
 	return n, err
 }
