@@ -85,9 +85,9 @@ var fields = []field{
 
 	scalar("shape.markdown", "characters of the longest markdown; the largest body is four bytes for each", live,
 		func(c *Config) *int { return &c.Shape.Markdown }, intIn(1, maxShape), strconv.Itoa),
-	scalar("shape.relations", "the most relations of one note, published", live,
+	scalar("shape.relations", "the most relations of one note, published; in front of an upstream only if changed", live,
 		func(c *Config) *int { return &c.Shape.Relations }, intIn(1, maxShape), strconv.Itoa),
-	scalar("shape.blocks", "the most blocks of one note, published", live,
+	scalar("shape.blocks", "the most blocks of one note, published; in front of an upstream only if changed", live,
 		func(c *Config) *int { return &c.Shape.Blocks }, intIn(1, maxShape), strconv.Itoa),
 
 	scalar("try", "let strangers mint try links at POST /try; without it, only in front of the sample", live,

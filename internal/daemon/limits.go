@@ -37,12 +37,13 @@ type limit struct {
 	Description   string `json:"description"`
 }
 
-// publishedShape is what one request may hold.
+// publishedShape is what one request may hold. A bound that the door does not enforce itself, and that nobody set in front
+// of a service, is absent: it may be none of that service's.
 type publishedShape struct {
 	BodyBytes          int64 `json:"bodyBytes"`
-	MarkdownCharacters int   `json:"markdownCharacters"`
-	RelationsPerNote   int   `json:"relationsPerNote"`
-	BlocksPerNote      int   `json:"blocksPerNote"`
+	MarkdownCharacters int   `json:"markdownCharacters,omitempty"`
+	RelationsPerNote   int   `json:"relationsPerNote,omitempty"`
+	BlocksPerNote      int   `json:"blocksPerNote,omitempty"`
 }
 
 // publishedLimits returns what a link that is held to bound is held to.
@@ -55,7 +56,7 @@ func publishedLimits(c *Config, bound signpost.Bound) limitsDocument {
 		Service:     "signpost",
 		Description: "What callers of this service are held to. A request carries a link, as Authorization: Bearer LINK or in its path, as /s/LINK/...",
 		Limits:      map[string]endpointLimits{"all": {"/*", "*", all}},
-		Shape:       publishedShape{c.Shape.MaxBody(), c.Shape.Markdown, c.Shape.Relations, c.Shape.Blocks},
+		Shape:       shapeOf(c),
 	}
 	concurrency := limit{
 		Type: "concurrency", ID: render.Concurrency, Scope: "key", MaxRequests: uint32(bound.Concurrent()),
@@ -72,6 +73,24 @@ func publishedLimits(c *Config, bound signpost.Bound) limitsDocument {
 		doc.Limits["try"] = endpointLimits{tryPath, "POST", windowLimits(c.Strangers, "ip-rate", "ip", "address")}
 	}
 	return doc
+}
+
+func shapeOf(c *Config) publishedShape {
+	s := publishedShape{c.Shape.MaxBody(), c.Shape.Markdown, c.Shape.Relations, c.Shape.Blocks}
+	if c.Upstream == nil { // the sample enforces all
+		return s
+	}
+	unset := Default().Shape
+	if s.MarkdownCharacters == unset.Markdown {
+		s.MarkdownCharacters = 0
+	}
+	if s.RelationsPerNote == unset.Relations {
+		s.RelationsPerNote = 0
+	}
+	if s.BlocksPerNote == unset.Blocks {
+		s.BlocksPerNote = 0
+	}
+	return s
 }
 
 func windowLimits(b signpost.Bound, kind, scope, caller string) []limit {

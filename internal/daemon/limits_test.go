@@ -6,6 +6,7 @@ package daemon_test
 import (
 	"encoding/json"
 	"maps"
+	"net/http"
 	"strings"
 	"testing"
 )
@@ -80,5 +81,25 @@ func TestPublishedLimits(t *testing.T) {
 	}
 	if l, _ := published("Authorization", ""); l.Limits["all"].Limits == nil {
 		t.Error("an empty Authorization is no credential")
+	}
+}
+
+// Bounds of notes say nothing of a service that may know no notes.
+func TestShapeInFrontOfAService(t *testing.T) {
+	up := upstream(t, func(http.ResponseWriter, *http.Request) {})
+	for _, c := range []struct {
+		settings []string
+		want     map[string]int
+	}{
+		{nil, map[string]int{"bodyBytes": 1 << 20, "markdownCharacters": 262_144, "relationsPerNote": 100, "blocksPerNote": 2000}},
+		{[]string{"UPSTREAM=" + up}, map[string]int{"bodyBytes": 1 << 20}},
+		{[]string{"UPSTREAM=" + up, "SHAPE_BLOCKS=7"}, map[string]int{"bodyBytes": 1 << 20, "blocksPerNote": 7}},
+		{[]string{"UPSTREAM=" + up, "SHAPE_MARKDOWN=10", "SHAPE_RELATIONS=3"}, map[string]int{"bodyBytes": 40, "markdownCharacters": 10, "relationsPerNote": 3}},
+	} {
+		var doc struct{ Shape map[string]int }
+		got := ask(t, "GET", start(t, c.settings...).Door+"/.well-known/limits", "")
+		if err := json.Unmarshal([]byte(got.body), &doc); err != nil || !maps.Equal(doc.Shape, c.want) {
+			t.Errorf("%q: shape %v, %v, want %v", c.settings, doc.Shape, err, c.want)
+		}
 	}
 }
