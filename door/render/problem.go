@@ -70,6 +70,8 @@ type Terms struct {
 	// Docs is the base of the URLs that name the types of problems which have no registered name, such as
 	// Docs + "/problems#content-too-large"; empty: "about:blank".
 	Docs string
+	// LinkInPath says that a link is also taken in the path, as /s/LINK/...
+	LinkInPath bool
 }
 
 const (
@@ -151,7 +153,7 @@ func plural(n int64, thing string) string {
 
 // NoCredential returns the body of a 401 for a request that carries no credential.
 func (t Terms) NoCredential() Problem {
-	return t.credential(401, "Unauthorized", "missing_credential", "This request carries no credential. Send one as: Authorization: Bearer LINK")
+	return t.credential(401, "Unauthorized", "missing_credential", "This request carries no credential. Send one as: "+t.form())
 }
 
 // UnknownCredential returns the body of a 401 for a credential that nobody holds, or nobody any more.
@@ -161,7 +163,15 @@ func (t Terms) UnknownCredential() Problem {
 
 // BadCredential returns the body of a 400 for a credential that cannot be read.
 func (t Terms) BadCredential() Problem {
-	return t.credential(400, "Bad Request", "malformed_credential", "The credential of this request cannot be read. Send exactly one, as: Authorization: Bearer LINK")
+	return t.credential(400, "Bad Request", "malformed_credential", "The credential of this request cannot be read. Send exactly one, as: "+t.form())
+}
+
+// form is how to send a credential.
+func (t Terms) form() string {
+	if t.LinkInPath {
+		return "Authorization: Bearer LINK, or in the path: /s/LINK/..."
+	}
+	return "Authorization: Bearer LINK"
 }
 
 func (t Terms) credential(status int, title, code, detail string) Problem {

@@ -285,7 +285,7 @@ func TestProblems(t *testing.T) {
 
 // A body has to fit into a header of nginx.
 func TestLargestProblem(t *testing.T) {
-	terms := render.Terms{LimitsURL: strings.Repeat("u", render.MaxURL), Docs: strings.Repeat("d", render.MaxURL)}
+	terms := render.Terms{LimitsURL: strings.Repeat("u", render.MaxURL), Docs: strings.Repeat("d", render.MaxURL), LinkInPath: true}
 	d := judge(t, "4294967291/31622397s 4294967292/31622398s 4294967293/31622399s 4294967294/31622400s 1000 concurrent", time.Second,
 		state{used: []uint32{4294967294, 4294967294, 4294967294, 4294967294}, inUse: 1000, freesIn: time.Second}, signpost.Request{Expensive: true})
 	for _, p := range []render.Problem{terms.Refused(&d, render.Address), terms.TooLarge(1 << 62), terms.NoCredential(), terms.BadCredential(), terms.UnknownCredential(), terms.Unavailable(), terms.BadEncoding("gzip, deflate")} {

@@ -5,6 +5,7 @@ package daemon_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -85,7 +86,7 @@ sync: 1
 			`signpost.yaml:1: door: "8080" is not HOST:PORT`,
 			`signpost.yaml:2: api: ":8081" names no host`,
 			`signpost.yaml:3: admin: "127.0.0.1:http": port "http"`,
-			`signpost.yaml:4: upstream: is not a URL`,
+			`signpost.yaml:4: upstream: "localhost:3000" is not a URL such as http://127.0.0.1:3000; did you forget http://`,
 		}},
 		{what: "contradictions", file: "door: 127.0.0.1:8081\napi: 0.0.0.0:8082\nupstream: http://127.0.0.1:8081\nadmin: 0.0.0.0:8082\n", want: []string{
 			"signpost.yaml:2: api: 0.0.0.0:8082 can be reached from other machines; set SIGNPOST_API_TOKEN",
@@ -131,6 +132,15 @@ sync: 1
 				}
 				if n != 1 {
 					t.Errorf("%d lines begin with %q, want 1", n, want)
+				}
+			}
+			line := func(text string) (n int) {
+				fmt.Sscanf(text, "signpost.yaml:%d:", &n)
+				return n
+			}
+			for i := 1; i < len(lines); i++ {
+				if line(lines[i]) > 0 && line(lines[i]) < line(lines[i-1]) {
+					t.Errorf("line %q comes after %q", lines[i], lines[i-1])
 				}
 			}
 			if len(lines) != len(c.want) {
@@ -233,6 +243,12 @@ log: error
 
 // The faults of a configuration must not show what somebody put in the wrong place.
 func TestFaultsRepeatNoSecrets(t *testing.T) {
+	for _, upstream := range []string{"user:hunter2@host", "localhost:3000?token=hunter2"} {
+		_, err := daemon.Load(daemon.Sources{Flags: map[string]string{"upstream": upstream}})
+		if err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("error %v; want one without the secret", err)
+		}
+	}
 	_, err := daemon.Load(daemon.Sources{Env: []string{
 		"SIGNPOST_UPSTREAM=http://user:hunter22222222222@host", "SIGNPOST_ADMIN_TOKEN=hunter2", "SIGNPOST_API_TOKEN=hunter2 hunter2 hunter2",
 	}})

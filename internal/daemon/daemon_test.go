@@ -230,6 +230,9 @@ func TestWhoMayNotPass(t *testing.T) {
 		if c.status != 200 && (got.header.Get("Cache-Control") != "no-store" || got.header.Get("Content-Type") != "application/problem+json") {
 			t.Errorf("%s: header %v, want a problem that no cache keeps", c.what, got.header)
 		}
+		if inPath := strings.Contains(got.body, "/s/LINK/"); inPath != (c.what == "no link" || c.status == 400) {
+			t.Errorf("%s: the body names the form in the path: %v: %s", c.what, inPath, got.body)
+		}
 		if (got.header.Get("WWW-Authenticate") != "") != (c.status == 401) {
 			t.Errorf("%s: status %d, WWW-Authenticate %q", c.what, got.status, got.header.Get("WWW-Authenticate"))
 		}

@@ -237,8 +237,14 @@ func parseUpstream(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	switch {
 	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Host == "":
-		// The text is not repeated: it can hold a password.
-		return nil, errors.New("is not a URL such as http://127.0.0.1:3000")
+		const want = "is not a URL such as http://127.0.0.1:3000"
+		switch {
+		case strings.ContainsAny(s, "@?"): // it can hold a password, and is not repeated
+			return nil, errors.New(want)
+		case !strings.Contains(s, "://"):
+			return nil, fmt.Errorf("%q %s; did you forget http://", s, want)
+		}
+		return nil, fmt.Errorf("%q %s", s, want)
 	case u.User != nil:
 		return nil, errors.New("holds a user name; the door would send it with every request")
 	case u.RawQuery != "" || u.Fragment != "":

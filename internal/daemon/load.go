@@ -4,15 +4,18 @@
 package daemon
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"net"
 	"net/netip"
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -42,11 +45,27 @@ type text struct {
 // loader gathers settings and faults.
 type loader struct {
 	settings []setting
-	faults   []error
+	faults   []fault
+}
+
+// fault is one thing that is wrong, and where.
+type fault struct {
+	where string
+	err   error
+}
+
+// line returns the line of the file that a fault stands in, or for one that stands elsewhere a number above all.
+func (f *fault) line() int {
+	_, digits, _ := strings.Cut(f.where, ":")
+	n, err := strconv.Atoi(digits)
+	if err != nil {
+		return math.MaxInt
+	}
+	return n
 }
 
 func (l *loader) fault(where, format string, args ...any) {
-	l.faults = append(l.faults, fmt.Errorf("%s: "+format, append([]any{where}, args...)...))
+	l.faults = append(l.faults, fault{where, fmt.Errorf("%s: "+format, append([]any{where}, args...)...)})
 }
 
 // Load reads every source and returns the configuration, or an error that names every fault
@@ -86,13 +105,18 @@ func Load(s Sources) (Config, error) {
 		}
 	}
 	l.contradictions(&c, where)
-	switch n := len(l.faults); n {
+	slices.SortStableFunc(l.faults, func(a, b fault) int { return cmp.Compare(a.line(), b.line()) })
+	var errs []error
+	for _, f := range l.faults {
+		errs = append(errs, f.err)
+	}
+	switch n := len(errs); n {
 	case 0:
 		return c, nil
 	case 1:
-		return Config{}, fmt.Errorf("configuration has a fault:\n%w", l.faults[0])
+		return Config{}, fmt.Errorf("configuration has a fault:\n%w", errs[0])
 	default:
-		return Config{}, fmt.Errorf("configuration has %d faults:\n%w", n, errors.Join(l.faults...))
+		return Config{}, fmt.Errorf("configuration has %d faults:\n%w", n, errors.Join(errs...))
 	}
 }
 

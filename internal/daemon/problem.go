@@ -12,7 +12,7 @@ import (
 // limitsPath is where the door publishes what a caller is held to.
 const limitsPath = "/.well-known/limits"
 
-var terms = render.Terms{LimitsURL: limitsPath}
+var terms = render.Terms{LimitsURL: limitsPath, LinkInPath: true}
 
 // writeProblem answers with a problem that no cache keeps.
 func writeProblem(w http.ResponseWriter, p render.Problem) {
