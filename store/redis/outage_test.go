@@ -59,28 +59,6 @@ func TestTurnedAway(t *testing.T) {
 	refused("no password", "redis://"+server.Addr)
 	server.Do("CONFIG", "SET", "requirepass", "")
 	refused("a password where none is set", "redis://someone:wrong@"+server.Addr)
-
-	// A server that protects itself takes nobody from another machine, which another address of this one stands for.
-	address := otherAddress(t)
-	server.Do("CONFIG", "SET", "bind", "127.0.0.1 "+address)
-	server.Addr = strings.Replace(server.Addr, "127.0.0.1", address, 1)
-	refused("protected mode", "redis://"+server.Addr)
-}
-
-// otherAddress returns an address of this machine that is not the loopback's.
-func otherAddress(t *testing.T) string {
-	t.Helper()
-	all, err := net.InterfaceAddrs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, a := range all {
-		if n, ok := a.(*net.IPNet); ok && !n.IP.IsLoopback() && n.IP.To4() != nil {
-			return n.IP.String()
-		}
-	}
-	t.Skip("this machine has no address but the loopback's, on which a server does not protect itself")
-	return ""
 }
 
 func TestWrongType(t *testing.T) {
