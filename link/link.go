@@ -90,14 +90,21 @@ func (l Link) GoString() string { return l.String() }
 func (l Link) LogValue() slog.Value { return slog.StringValue(l.String()) }
 
 // Hash returns what is stored of the link.
-func (l Link) Hash() Hash { return sha256.Sum256([]byte(l.Reveal())) }
+func (l Link) Hash() Hash {
+	var text [Len]byte // on the stack
+	return sha256.Sum256(append(text[:0], l.Reveal()...))
+}
 
 // Hash is the SHA-256 of a link.
 type Hash [sha256.Size]byte
 
 // ID returns the public name of the link: the first 16 hexadecimal digits of its hash. It
 // is safe to log, and what people call the link by.
-func (h Hash) ID() string { return hex.EncodeToString(h[:8]) }
+func (h Hash) ID() string {
+	var text [16]byte
+	hex.Encode(text[:], h[:8])
+	return string(text[:])
+}
 
 // Key returns the key that the link's takes are counted under.
 func (h Hash) Key() signpost.Key { return signpost.KeyOf("link", string(h[:])) }

@@ -4,7 +4,6 @@
 package httpdoor
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -66,8 +65,8 @@ func Links(reg link.Registry, owners signpost.Bound) func(*http.Request) (Caller
 			return Caller{}, err
 		}
 		h := l.Hash()
-		ctx, cancel := context.WithTimeout(r.Context(), ResolveTimeout)
-		defer cancel()
+		ctx := newPatience(r.Context(), ResolveTimeout)
+		defer ctx.end()
 		switch record, err := reg.Resolve(ctx, h); {
 		case err == nil:
 			return Caller{Key: h.Key(), Bound: record.HeldTo(owners), Name: h.ID(), registry: reg, hash: h}, nil
