@@ -226,7 +226,8 @@ func Cluster(t testing.TB, n int) []*Server {
 	for _, node := range nodes {
 		node.Eventually("the Cluster is whole", func() bool {
 			info := node.Text("CLUSTER", "INFO")
-			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d", n))
+			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d", n)) &&
+				strings.Contains(info, fmt.Sprintf("cluster_slots_ok:%d", slots)) // the state is ok without that, with no full coverage
 		})
 	}
 	return nodes
