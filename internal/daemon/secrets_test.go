@@ -19,7 +19,7 @@ import (
 // A link goes through every door, with debug logging, refusals, faults, a dead upstream and a panic; afterwards no
 // output holds it but what was sent to its holder.
 func TestNoOutputHoldsALink(t *testing.T) {
-	var upstreamSaw strings.Builder
+	var upstreamSaw syncBuffer // a request can still be here when its client has gone
 	up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
 		r.Write(&upstreamSaw)
 		if r.URL.Path == "/abort" {
