@@ -192,6 +192,7 @@ func (s *Store) start(err error) {
 	}
 	s.work.Go(func() { c.run(lost) })
 	s.work.Go(s.sweepAll)
+	go s.lookAfter()
 }
 
 // run writes batch after batch until the store is closed. If lost is not nil it is what another committer

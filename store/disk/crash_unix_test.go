@@ -15,6 +15,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -185,4 +186,59 @@ func TestSecondProcess(t *testing.T) {
 		t.Fatalf("open after the other was killed: %v", err)
 	}
 	s.Close()
+}
+
+// TestDirectoryReplaced removes the directory under a store, and lets another process begin in its place. The first one says
+// that its counts are not kept, and keeps its hands off those of the other.
+func TestDirectoryReplaced(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	first, err := disk.Open(dir, disk.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := signpost.New(first, signpost.Options{})
+	if d, err := l.Take(t.Context(), childRequest(0)); err != nil || d.Degraded {
+		t.Fatalf("take: degraded=%v error=%v", d.Degraded, err)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(20 * time.Second); !first.Stats().Degraded; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("not degraded within 20 s")
+		}
+	}
+
+	cmd, out, stderr := startChild(t, dir)
+	lines := bufio.NewScanner(out)
+	acknowledged := make([]int, childKeys)
+	for seen := 0; lines.Scan(); {
+		k, err := strconv.Atoi(lines.Text())
+		if err != nil {
+			t.Fatalf("the child said %q", lines.Text())
+		}
+		acknowledged[k]++
+		if d, err := l.Take(t.Context(), childRequest(k)); err != nil || !d.Admitted || !d.Degraded {
+			t.Fatalf("take of the first store: admitted=%v degraded=%v error=%v", d.Admitted, d.Degraded, err)
+		}
+		if seen++; seen == 200 {
+			if err := first.Close(); !errors.Is(err, signpost.ErrNotDurable) || !strings.Contains(err.Error(), "removed") {
+				t.Errorf("close the first store: %v, want ErrNotDurable and why", err)
+			}
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+	}
+	for lines.Scan() {
+		if k, err := strconv.Atoi(lines.Text()); err == nil {
+			acknowledged[k]++
+		}
+	}
+	cmd.Wait()
+	if stderr.Len() > 0 {
+		t.Fatalf("the child ended by itself: %s", stderr)
+	}
+	checkCounts(t, dir, acknowledged, 4)
 }

@@ -25,17 +25,13 @@ package disk
 import (
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/signposthq/signpost"
@@ -91,7 +87,7 @@ type Options struct {
 type Store struct {
 	dir       string
 	files     vfs.FS
-	lock      io.Closer
+	place     place
 	engine    atomic.Pointer[engine]
 	left      atomic.Int32 // instances of the engine that were left behind and have not ended
 	clock     *clock.Clock
@@ -181,12 +177,12 @@ func open(dir string, o Options) (_ *Store, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	if s.lock, err = lock(dir); err != nil {
+	if s.place, err = lock(dir); err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			s.lock.Close()
+			s.place.Close()
 		}
 	}()
 	e, err := s.openEngine(false)
@@ -212,27 +208,6 @@ func open(dir string, o Options) (_ *Store, err error) {
 
 func (s *Store) openEngine(readOnly bool) (*engine, error) {
 	return openEngine(s.dir, s.files, engineOptions{readOnly: readOnly, sync: s.syncs, log: s.log, failed: s.failed})
-}
-
-// lock takes the lock that keeps a second store away from a directory. It ends with the process, however that ends.
-func lock(dir string) (io.Closer, error) {
-	// The lock is one of a path within the process.
-	path, err := filepath.Abs(dir)
-	if err == nil {
-		path, err = filepath.EvalSymlinks(path)
-	}
-	if err != nil {
-		return nil, err
-	}
-	l, err := pebble.LockDirectory(path, vfs.Default)
-	var cannot *fs.PathError
-	switch {
-	case errors.As(err, &cannot):
-		return nil, err
-	case err != nil:
-		return nil, fmt.Errorf("%w: %w", ErrLocked, err)
-	}
-	return l, nil
 }
 
 // Close implements [signpost.Store]. What was charged is durable when it returns nil. A disk that hangs
@@ -267,7 +242,7 @@ func (s *Store) stop() error {
 	if !ended && !e.fence.settled() {
 		return err // the lock ends with the process
 	}
-	return errors.Join(err, s.lock.Close())
+	return errors.Join(err, s.place.Close())
 }
 
 // ended waits until every goroutine of the store has ended, but not for long, and reports whether they have.

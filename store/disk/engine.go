@@ -267,8 +267,8 @@ func (w *writer) put(n key, value []byte) error {
 // commit makes what was put durable, or has handed it to the operating system if the store does not sync.
 // After an error nobody knows what of it is.
 func (w *writer) commit() error {
-	if w.batch.Empty() {
-		return nil
+	if w.batch.Empty() { // or only to find out whether the engine works
+		return w.engine.fence.failure()
 	}
 	if !w.engine.use.TryRLock() {
 		return errClosed

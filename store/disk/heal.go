@@ -153,6 +153,9 @@ func (c *committer) reopen() error {
 	if n := c.left.Load(); n >= maxLeft {
 		return fmt.Errorf("%d instances of the storage engine hang", n)
 	}
+	if err := c.place.check(); err != nil {
+		return err
+	}
 	e, err := c.openEngine(false)
 	if err != nil {
 		return err
