@@ -36,8 +36,13 @@ type Observation struct {
 	Elapsed time.Duration
 }
 
-// New returns a Limiter over a store.
-func New(s Store, o Options) *Limiter { return &Limiter{store: s, observe: o.Observe} }
+// New returns a Limiter over a store. It panics if there is none.
+func New(s Store, o Options) *Limiter {
+	if s == nil {
+		panic("signpost.New: no store; make one with memory.New, disk.Open or redis.Open")
+	}
+	return &Limiter{store: s, observe: o.Observe}
+}
 
 // Take decides, charges if it admits, and returns when that is durable: the safe default. An
 // answer that could not be made durable in time is Degraded. An error means that there is no

@@ -280,3 +280,13 @@ func TestObserve(t *testing.T) {
 		}
 	}
 }
+
+// TestNoStore finds a missing store where it is missing, and not at the first request.
+func TestNoStore(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("a limiter without a store was made")
+		}
+	}()
+	signpost.New(nil, signpost.Options{})
+}

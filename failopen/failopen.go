@@ -99,6 +99,9 @@ type Store struct {
 // New returns a Store around inner, which it owns from then on and closes. It asks inner nothing: a
 // store that is unreachable at first is degraded by its first take. The error lists every fault of the options.
 func New(inner signpost.Store, o Options) (*Store, error) {
+	if inner == nil {
+		return nil, errors.New("failopen: no store to wrap; open one, such as redis.Open")
+	}
 	if err := o.check(); err != nil {
 		return nil, err
 	}

@@ -122,7 +122,7 @@ func (s *State) charge(now signpost.Instant, q *signpost.Request, d *signpost.De
 	}
 	if !d.Lease.IsZero() {
 		r := s.more()
-		r.leases = slices.Delete(r.leases, 0, len(r.leases)-len(s.alive(now)))
+		r.leases = slices.DeleteFunc(r.leases, func(l lease) bool { return l.expires <= now || l.id == d.Lease.ID })
 		r.insert(lease{d.Lease.ID, d.Lease.Expires})
 	}
 }

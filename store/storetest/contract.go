@@ -72,6 +72,28 @@ func testCapabilities(t *testing.T, o Options) {
 	}
 }
 
+// testLeaseAgain names one lease in two takes. It holds one slot, until the later of the two expiries.
+func testLeaseAgain(t *testing.T, o Options) {
+	s := o.open(t)
+	q := signpost.Request{Key: signpost.KeyOf(unused(), "link"), Bound: signpost.MustParseBound("9/min 2 concurrent"), Expensive: true, LeaseID: signpost.NewLeaseID(), At: t0}
+	first := take(t, s, q)
+	q.At = t0.Add(10 * time.Second)
+	again := take(t, s, q)
+	if !first.Admitted || !again.Admitted || again.InUse != 1 {
+		t.Fatalf("admitted %v and %v, %d in use at the second; want both, and 1", first.Admitted, again.Admitted, again.InUse)
+	}
+	other := q
+	other.LeaseID, other.At = signpost.NewLeaseID(), first.Lease.Expires
+	if d := take(t, s, other); !d.Admitted || d.InUse != 1 {
+		t.Errorf("another lease as the first take's would end: admitted=%v with %d in use, want true with 1", d.Admitted, d.InUse)
+	}
+	release(t, s, again.Lease)
+	other.LeaseID = signpost.NewLeaseID()
+	if d := take(t, s, other); !d.Admitted || d.InUse != 1 {
+		t.Errorf("another lease when that is given back: admitted=%v with %d in use, want true with 1", d.Admitted, d.InUse)
+	}
+}
+
 // testOwnClock takes without an instant. The decision's instant is now, and the whole decision follows from it.
 func testOwnClock(t *testing.T, o Options) {
 	s := o.open(t)

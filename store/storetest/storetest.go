@@ -70,6 +70,7 @@ func Run(t *testing.T, o Options) {
 		{"LastOneUnderConcurrency", testLastOne},
 		{"LeasesUnderConcurrency", testLeasesConcurrently},
 		{"AllOrNothingUnderConcurrency", testAllOrNothing},
+		{"LeaseAgain", testLeaseAgain},
 		{"OwnClock", testOwnClock},
 		{"Misuse", testMisuse},
 		{"Commit", testCommit},
