@@ -83,7 +83,7 @@ func New(o Options) http.Handler {
 	api.HandleFunc("/", noSuchPath)
 
 	mux := http.NewServeMux()
-	mux.Handle("/v1/", RequireToken(o.Token, api))
+	mux.Handle("/v1/", RequireToken(o.Token, http.HandlerFunc(Denied), api))
 	mux.HandleFunc("/", noSuchPath)
 	mux.HandleFunc("GET /livez", live)
 	mux.Handle("GET /readyz", ready(o.Checks))
@@ -103,23 +103,28 @@ type server struct {
 	limiter *signpost.Limiter
 }
 
-// adminRealm tells the 401 of this API from those of others.
-const adminRealm = `Bearer realm="signpost admin"`
-
-// RequireToken lets through only the requests that carry the bearer token.
-func RequireToken(token string, next http.Handler) http.Handler {
+// RequireToken lets through only the requests that carry the bearer token; denied answers the others.
+func RequireToken(token string, denied, next http.Handler) http.Handler {
 	want := sha256.Sum256([]byte(token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		got := sha256.Sum256([]byte(given)) // digests have one length: the time it takes tells nothing
+		got := sha256.Sum256([]byte(strings.TrimSpace(given))) // digests have one length: the time it takes tells nothing
 		if subtle.ConstantTimeCompare(got[:], want[:]) != 1 || !strings.EqualFold(scheme, "Bearer") {
-			w.Header().Set("WWW-Authenticate", adminRealm)
-			writeProblem(w, problem(http.StatusUnauthorized, "unauthorized", "The admin token is missing or wrong.").
-				try(`Send "Authorization: Bearer TOKEN" with the token that the daemon was started with, or that it keeps in its data directory.`))
+			denied.ServeHTTP(w, r)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// adminRealm tells the 401 of this API from those of others.
+const adminRealm = `Bearer realm="signpost admin"`
+
+// Denied answers a request without the token of this API.
+func Denied(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("WWW-Authenticate", adminRealm)
+	writeProblem(w, problem(http.StatusUnauthorized, "unauthorized", "The admin token is missing or wrong.").
+		try(`Send "Authorization: Bearer TOKEN" with the token that the daemon was started with, or that it keeps in its data directory.`))
 }
 
 // handler answers one method of one path with a status and a body of JSON, or with an error.

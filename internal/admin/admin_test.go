@@ -113,7 +113,7 @@ func TestEverythingButHealthNeedsTheToken(t *testing.T) {
 		{"GET", "/v1/"}, {"GET", "/v1/nothing"}, {"DELETE", "/v1/links"},
 	}
 	for _, authorization := range []string{
-		"", token, "Bearer", "Bearer ", "Bearer x", "Bearer " + token + "x", "Bearer " + token[:len(token)-1], "Bearer  " + token,
+		"", token, "Bearer", "Bearer ", "Bearer x", "Bearer " + token + "x", "Bearer " + token[:len(token)-1],
 		"Basic " + token, "Bearer " + strings.ToUpper(token),
 	} {
 		for _, e := range endpoints {

@@ -4,9 +4,7 @@
 package admin
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -74,22 +72,16 @@ func badRequest(faults ...error) *Problem {
 
 // decode reads the one JSON object that a body must be.
 func decode(r *http.Request, into any) error {
-	var body bytes.Buffer
-	d := json.NewDecoder(io.TeeReader(r.Body, &body))
-	d.DisallowUnknownFields()
-	err := d.Decode(into)
-	if err == nil {
-		if _, err = d.Token(); err == io.EOF {
-			if err = strictjson.Check(body.Bytes(), into); err == nil {
-				return nil
-			}
-		} else if err == nil {
-			err = errors.New("there is more after the object")
-		}
-	}
+	body, err := io.ReadAll(r.Body)
 	var large *http.MaxBytesError
-	if errors.As(err, &large) {
+	switch {
+	case errors.As(err, &large):
 		return problem(http.StatusRequestEntityTooLarge, "content_too_large", fmt.Sprintf("The body is larger than %d bytes.", large.Limit))
+	case err != nil:
+		return badRequest(errors.New("the body could not be read"))
 	}
-	return badRequest(fmt.Errorf("the body is not the JSON object that this path takes: %w", err))
+	if err := strictjson.Decode(body, into); err != nil {
+		return badRequest(err)
+	}
+	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/signposthq/signpost"
 	"github.com/signposthq/signpost/door/httpdoor"
 	"github.com/signposthq/signpost/door/render"
+	"github.com/signposthq/signpost/internal/admin"
 	"github.com/signposthq/signpost/link"
 )
 
@@ -68,7 +69,7 @@ func newAPI(a *api, token Secret) http.Handler {
 	if token.IsZero() {
 		return onlyAsLoopback(origin.Handler(mux))
 	}
-	return origin.Handler(requireToken(token, "SIGNPOST_API_TOKEN", mux))
+	return origin.Handler(admin.RequireToken(token.Reveal(), http.HandlerFunc(deniedByAPI), mux))
 }
 
 // onlyAsLoopback lets only requests pass that name this machine itself as their host. A page can give a name

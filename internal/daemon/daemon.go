@@ -175,7 +175,7 @@ func (d *daemon) wire(c *Config) error {
 
 func (d *daemon) adminHandler(token Secret) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", admin.RequireToken(token.Reveal(), d.telemetry.handler()))
+	mux.Handle("GET /metrics", admin.RequireToken(token.Reveal(), http.HandlerFunc(admin.Denied), d.telemetry.handler()))
 	mux.Handle("/", admin.New(admin.Options{
 		Token: token.Reveal(),
 		Links: d.store.links,

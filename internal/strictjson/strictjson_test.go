@@ -4,27 +4,31 @@
 package strictjson_test
 
 import (
-	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/signposthq/signpost/internal/strictjson"
 )
 
-func TestCheck(t *testing.T) {
-	for body, good := range map[string]bool{
-		`{}`: true, `{"key":"a","cost":1}`: true, `{"key":"\ud83d\ude00"}`: true, `{"\u006bey":"a"}`: true,
-		`null`: false, `{"KEY":"a"}`: false, `{"key":"a","key":"a"}`: false, `{"key":"a","\u006bey":"b"}`: false,
-		`{"key":"\ud800"}`: false, `{"key":"\udc00\ud800"}`: false, "{\"key\":\"\xff\"}": false, "{\"key\":\"\ufffd\"}": false,
+func TestDecode(t *testing.T) {
+	for body, want := range map[string]string{ // "" is no error
+		`{}`: "", ` {"key":"a","cost":1} `: "", `{"key":"\ud83d\ude00"}`: "", `{"\u006bey":"a"}`: "",
+		``: "not a whole", `{"key":"sec`: "not a whole", `{"key":"secret",,}`: "not JSON, at byte 17", `{"key":"a"}{}`: "more than one", `{"key":"a"} x`: "more than one",
+		`null`: "not a JSON object", `["secret"]`: "not a JSON object", `{"key":7}`: "key: want a text", `{"cost":"secret"}`: "cost: want a whole number",
+		`{"KEY":"secret"}`: `"KEY": no such field; here can stand: key, cost`, `{"other":1}`: `"other": no such field`,
+		`{"key":"a","key":"secret"}`: "key: is there twice", `{"key":"a","\u006bey":"secret"}`: "key: is there twice",
+		`{"key":"\ud800"}`: "not Unicode", `{"key":"\udc00\ud800"}`: "not Unicode", "{\"key\":\"\xff\"}": "not Unicode", "{\"key\":\"\ufffd\"}": "not Unicode",
 	} {
 		var into struct {
 			Key  string `json:"key,omitempty"`
-			Cost int    `json:"cost"`
+			Cost uint32 `json:"cost"`
 		}
-		if err := json.Unmarshal([]byte(body), &into); err != nil {
-			t.Fatalf("%q: %v", body, err)
-		}
-		if err := strictjson.Check([]byte(body), &into); (err == nil) != good {
-			t.Errorf("%q: error %v, want one: %v", body, err, !good)
+		err := strictjson.Decode([]byte(body), &into)
+		switch {
+		case err == nil && want != "", err != nil && (want == "" || !strings.Contains(err.Error(), want)):
+			t.Errorf("%q: error %v, want %q", body, err, want)
+		case err != nil && strings.Contains(err.Error(), "secret"):
+			t.Errorf("%q: the error repeats a value: %v", body, err)
 		}
 	}
 }
