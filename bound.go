@@ -61,13 +61,18 @@ type Bound struct {
 	concurrent uint32
 }
 
-// DefaultBound is 600 a minute, 36,000 an hour and 10 expensive operations at once: ten a
-// second, all hour.
-var DefaultBound = MustParseBound("600/min 36000/hour 10 concurrent")
+var (
+	defaultBound  = MustParseBound("600/min 36000/hour 10 concurrent")
+	strangerBound = MustParseBound("60/min 1000/hour 10 concurrent")
+)
 
-// StrangerBound is for doors reached with no credential and for links that a stranger
+// DefaultBound returns 600 a minute, 36,000 an hour and 10 expensive operations at once: ten a
+// second, all hour.
+func DefaultBound() Bound { return defaultBound }
+
+// StrangerBound returns the bound for doors reached with no credential and for links that a stranger
 // minted: 60 a minute, 1,000 an hour, 10 at once. A looser bound there buys a guesser guesses.
-var StrangerBound = MustParseBound("60/min 1000/hour 10 concurrent")
+func StrangerBound() Bound { return strangerBound }
 
 // NewBound returns the bound of these windows, in any order, and this concurrency. A
 // concurrency of 0 refuses every expensive request. The error lists every fault, not the first.

@@ -179,16 +179,16 @@ func TestZeroBound(t *testing.T) {
 	if !zero.IsZero() || zero.String() != "" || zero.Windows() != nil {
 		t.Errorf("the zero Bound: IsZero %v, %q, windows %v", zero.IsZero(), zero, zero.Windows())
 	}
-	b := signpost.DefaultBound
-	if err := b.UnmarshalText(nil); err == nil || b != signpost.DefaultBound {
+	b := signpost.DefaultBound()
+	if err := b.UnmarshalText(nil); err == nil || b != signpost.DefaultBound() {
 		t.Errorf("UnmarshalText of nothing: error %v, and the bound became %v", err, b)
 	}
 }
 
 func TestDefaults(t *testing.T) {
 	for b, want := range map[signpost.Bound]string{
-		signpost.DefaultBound:  "600/min 36000/hour 10 concurrent",
-		signpost.StrangerBound: "60/min 1000/hour 10 concurrent",
+		signpost.DefaultBound():  "600/min 36000/hour 10 concurrent",
+		signpost.StrangerBound(): "60/min 1000/hour 10 concurrent",
 	} {
 		if b.String() != want {
 			t.Errorf("a default is %q, want %q", b, want)

@@ -19,7 +19,7 @@ func Example() {
 	// Who is limited: the digest of a credential, not the credential.
 	key := signpost.KeyOf("link", "the caller's credential")
 
-	decision, err := limiter.Take(context.Background(), signpost.Request{Key: key, Bound: signpost.DefaultBound})
+	decision, err := limiter.Take(context.Background(), signpost.Request{Key: key, Bound: signpost.DefaultBound()})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func ExampleJudge() {
 
 	decision := signpost.Judge(&raw, &signpost.Request{
 		Key:   signpost.KeyOf("link", "x"),
-		Bound: signpost.StrangerBound, // 60/min 1000/hour
+		Bound: signpost.StrangerBound(), // 60/min 1000/hour
 		Cost:  6,
 	})
 	for _, window := range decision.Windows() {

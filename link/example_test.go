@@ -34,7 +34,7 @@ func Example() {
 		return
 	}
 	known, err := registry.Resolve(ctx, presented.Hash())
-	fmt.Println(presented, known.Label, known.HeldTo(signpost.DefaultBound), err)
+	fmt.Println(presented, known.Label, known.HeldTo(signpost.DefaultBound()), err)
 
 	if _, err := registry.Revoke(ctx, presented.Hash().ID(), time.Now()); err != nil {
 		fmt.Println("not revoked:", err)

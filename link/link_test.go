@@ -194,7 +194,7 @@ func TestRecord(t *testing.T) {
 	for name, test := range map[string]struct {
 		r    link.Record
 		want signpost.Bound
-	}{"an owner's link": {owner, owners}, "a try link": {try, signpost.StrangerBound}, "a link with its own": {bounded, own}} {
+	}{"an owner's link": {owner, owners}, "a try link": {try, signpost.StrangerBound()}, "a link with its own": {bounded, own}} {
 		if got := test.r.HeldTo(owners); got != test.want {
 			t.Errorf("%s is held to %v, want %v", name, got, test.want)
 		}

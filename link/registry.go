@@ -79,7 +79,7 @@ func (r *Record) HeldTo(owners signpost.Bound) signpost.Bound {
 	case !r.Bound.IsZero():
 		return r.Bound
 	case r.Origin == Try:
-		return signpost.StrangerBound
+		return signpost.StrangerBound()
 	}
 	return owners
 }

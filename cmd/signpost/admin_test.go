@@ -40,7 +40,7 @@ func newOperator(t *testing.T) *operator {
 	o := &operator{t: t, links: memory.NewLinks(), store: memory.New(memory.Options{})}
 	api := admin.New(admin.Options{
 		Token: adminToken, Links: o.links, Store: o.store,
-		Bound: func() signpost.Bound { return signpost.DefaultBound },
+		Bound: func() signpost.Bound { return signpost.DefaultBound() },
 	})
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)

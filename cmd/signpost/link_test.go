@@ -39,7 +39,7 @@ func TestLinkMint(t *testing.T) {
 
 	// With --json the answer is printed as it is, and nothing else.
 	var asJSON admin.MintedLink
-	if err := json.Unmarshal([]byte(o.ok("link", "mint", "--json", "--try")), &asJSON); err != nil || asJSON.Origin != link.Try || asJSON.HeldTo != signpost.StrangerBound {
+	if err := json.Unmarshal([]byte(o.ok("link", "mint", "--json", "--try")), &asJSON); err != nil || asJSON.Origin != link.Try || asJSON.HeldTo != signpost.StrangerBound() {
 		t.Errorf("%+v, %v", asJSON.Link, err)
 	}
 

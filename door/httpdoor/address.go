@@ -78,7 +78,7 @@ func ByAddress(a Addresses) (func(*http.Request) (Caller, error), error) {
 		a.IPv6Prefix = DefaultIPv6Prefix
 	}
 	if a.Bound.IsZero() {
-		a.Bound = signpost.StrangerBound
+		a.Bound = signpost.StrangerBound()
 	}
 	return func(r *http.Request) (Caller, error) {
 		name := "unknown"

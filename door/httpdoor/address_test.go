@@ -67,7 +67,7 @@ func TestAddresses(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := identifyBy(t, c.addresses)(c.peer, c.forwarded...)
-			if got.Name != c.want || got.Key != signpost.KeyOf("address", c.want) || got.Bound != signpost.StrangerBound || got.Kind != render.Address {
+			if got.Name != c.want || got.Key != signpost.KeyOf("address", c.want) || got.Bound != signpost.StrangerBound() || got.Kind != render.Address {
 				t.Errorf("%+v, want %s", got, c.want)
 			}
 		})

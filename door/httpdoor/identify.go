@@ -57,7 +57,7 @@ func (c *Caller) Seen(at signpost.Instant) {
 // are held to owners; the zero Bound means signpost.DefaultBound.
 func Links(reg link.Registry, owners signpost.Bound) func(*http.Request) (Caller, error) {
 	if owners.IsZero() {
-		owners = signpost.DefaultBound
+		owners = signpost.DefaultBound()
 	}
 	return func(r *http.Request) (Caller, error) {
 		l, err := Bearer(r.Header)

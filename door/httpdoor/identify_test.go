@@ -140,10 +140,10 @@ func TestLinks(t *testing.T) {
 		l      link.Link
 		want   signpost.Bound
 	}{
-		{signpost.Bound{}, owned, signpost.DefaultBound},
+		{signpost.Bound{}, owned, signpost.DefaultBound()},
 		{signpost.MustParseBound("5/min"), owned, signpost.MustParseBound("5/min")},
 		{signpost.MustParseBound("5/min"), bounded, signpost.MustParseBound("7/min")},
-		{signpost.Bound{}, try, signpost.StrangerBound},
+		{signpost.Bound{}, try, signpost.StrangerBound()},
 	} {
 		got, err := httpdoor.Links(reg, c.owners)(bearing(c.l))
 		if err != nil || got.Bound != c.want || got.Key != c.l.Hash().Key() || got.Name != c.l.Hash().ID() {

@@ -39,7 +39,7 @@ func start(t *testing.T, change ...func(*admin.Options)) *fixture {
 		Token: token,
 		Links: f.links,
 		Store: f.store,
-		Bound: func() signpost.Bound { return signpost.DefaultBound },
+		Bound: func() signpost.Bound { return signpost.DefaultBound() },
 		Log:   slog.New(slog.NewJSONHandler(f.log, nil)),
 	}
 	for _, c := range change {
@@ -231,7 +231,7 @@ func TestNewRefusesToServeWithoutAToken(t *testing.T) {
 			t.Error("New accepted an empty token")
 		}
 	}()
-	admin.New(admin.Options{Links: memory.NewLinks(), Store: memory.New(memory.Options{}), Bound: func() signpost.Bound { return signpost.DefaultBound }})
+	admin.New(admin.Options{Links: memory.NewLinks(), Store: memory.New(memory.Options{}), Bound: func() signpost.Bound { return signpost.DefaultBound() }})
 }
 
 func TestHealth(t *testing.T) {

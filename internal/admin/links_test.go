@@ -42,12 +42,12 @@ func TestMint(t *testing.T) {
 		label, origin, bound string // what it is held to
 		life                 time.Duration
 	}{
-		{`{}`, "", "owner", signpost.DefaultBound.String(), 0},
-		{`{"label":"Zoë's CI <1>"}`, "Zoë's CI <1>", "owner", signpost.DefaultBound.String(), 0},
+		{`{}`, "", "owner", signpost.DefaultBound().String(), 0},
+		{`{"label":"Zoë's CI <1>"}`, "Zoë's CI <1>", "owner", signpost.DefaultBound().String(), 0},
 		{`{"bound":"50/hour,5/min,2 concurrent"}`, "", "owner", own, 0},
-		{`{"origin":"owner","expires":"90d"}`, "", "owner", signpost.DefaultBound.String(), 90 * 24 * time.Hour},
-		{`{"expires":"1h30m"}`, "", "owner", signpost.DefaultBound.String(), 90 * time.Minute},
-		{`{"origin":"try","label":"me"}`, "me", "try", signpost.StrangerBound.String(), link.TryLife},
+		{`{"origin":"owner","expires":"90d"}`, "", "owner", signpost.DefaultBound().String(), 90 * 24 * time.Hour},
+		{`{"expires":"1h30m"}`, "", "owner", signpost.DefaultBound().String(), 90 * time.Minute},
+		{`{"origin":"try","label":"me"}`, "me", "try", signpost.StrangerBound().String(), link.TryLife},
 	} {
 		minted := mint(t, f, test.body)
 		rec, err := f.links.Resolve(t.Context(), parse(t, minted).Hash())
@@ -58,7 +58,7 @@ func TestMint(t *testing.T) {
 			!minted.Revoked.IsZero() || !minted.LastSeen.IsZero() {
 			t.Errorf("%s: %+v", test.body, minted.Link)
 		}
-		if rec.Label != test.label || string(rec.Origin) != test.origin || rec.HeldTo(signpost.DefaultBound).String() != test.bound ||
+		if rec.Label != test.label || string(rec.Origin) != test.origin || rec.HeldTo(signpost.DefaultBound()).String() != test.bound ||
 			!rec.Created.Equal(minted.Created) || !rec.Expires.Equal(minted.Expires) {
 			t.Errorf("%s: the registry holds %+v, but the answer says %+v", test.body, rec, minted.Link)
 		}

@@ -60,7 +60,7 @@ func (s *Store) check(ctx context.Context) error {
 	k := signpost.KeyOf("signpost check", "")
 	_, err := s.call(ctx, k, checkScript, []string{s.windowsOf(k), s.leasesOf(k)}, nil)
 	if err == nil {
-		_, _, err = s.Peek(ctx, signpost.Request{Key: k, Bound: signpost.DefaultBound})
+		_, _, err = s.Peek(ctx, signpost.Request{Key: k, Bound: signpost.DefaultBound()})
 	}
 	if err != nil && lasting(err) {
 		return err
