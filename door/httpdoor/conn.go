@@ -6,14 +6,16 @@ package httpdoor
 import (
 	"crypto/tls"
 	"net"
+
+	"github.com/signposthq/signpost/internal/hold"
 )
 
 // until hands the lease to a hijacked connection: it is given back when the connection is closed. A connection of
-// cheap work is returned as it is. One that is never closed holds its slot no longer than maxHold and a lease's life.
+// cheap work is returned as it is. One that is never closed holds its slot no longer than hold.Max and a lease's life.
 //
 // The usual connections keep all their methods, such as CloseWrite and ReadFrom.
-func (h *hold) until(conn net.Conn) net.Conn {
-	if h.limiter == nil {
+func until(h *hold.Hold, conn net.Conn) net.Conn {
+	if !h.Begun() {
 		return conn
 	}
 	switch c := conn.(type) {
@@ -28,32 +30,32 @@ func (h *hold) until(conn net.Conn) net.Conn {
 type (
 	tcpConn struct {
 		*net.TCPConn
-		hold *hold
+		hold *hold.Hold
 	}
 	tlsConn struct {
 		*tls.Conn
-		hold *hold
+		hold *hold.Hold
 	}
 	otherConn struct {
 		net.Conn
-		hold *hold
+		hold *hold.Hold
 	}
 )
 
 // Close implements net.Conn.
 func (c *tcpConn) Close() error {
-	defer c.hold.end()
+	defer c.hold.End()
 	return c.TCPConn.Close()
 }
 
 // Close implements net.Conn.
 func (c *tlsConn) Close() error {
-	defer c.hold.end()
+	defer c.hold.End()
 	return c.Conn.Close()
 }
 
 // Close implements net.Conn.
 func (c *otherConn) Close() error {
-	defer c.hold.end()
+	defer c.hold.End()
 	return c.Conn.Close()
 }

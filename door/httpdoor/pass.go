@@ -10,6 +10,7 @@ import (
 
 	"github.com/signposthq/signpost"
 	"github.com/signposthq/signpost/door/render"
+	"github.com/signposthq/signpost/internal/hold"
 )
 
 // pass is one request on its way through a door. All that the door remembers of it is in
@@ -33,7 +34,7 @@ type pass struct {
 
 	writer writer
 	body   body
-	hold   hold
+	hold   hold.Hold
 }
 
 // passContext is the request's context and the way from it to the pass.
@@ -225,14 +226,14 @@ func (p *pass) run(w http.ResponseWriter, next http.Handler) {
 		r.Body = &p.body
 	}
 	p.writer = writer{inner: w, pass: p}
-	p.hold.begin(p.door.limiter, p.decision.Lease)
+	p.hold.Begin(p.door.limiter, p.decision.Lease)
 
 	returned := false
 	defer func() {
 		if p.writer.hijacked {
 			return // the connection has the lease, and there is nothing more to answer
 		}
-		p.hold.end()
+		p.hold.End()
 		if !returned {
 			p.writer.abandon()
 			return

@@ -166,7 +166,7 @@ func (w *writer) hijack() (net.Conn, *bufio.ReadWriter, error) {
 	}
 	w.hijacked = true
 	_ = w.begin(http.StatusSwitchingProtocols) // it has settled; a handler may send the fields by itself
-	return w.pass.hold.until(conn), rw, nil
+	return until(&w.pass.hold, conn), rw, nil
 }
 
 // reaches reports whether w, or what it wraps, has a face that http.ResponseController looks for.

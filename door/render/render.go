@@ -56,7 +56,7 @@ func AppendLimits(b []byte, d *signpost.Decision) []byte {
 		}
 	}
 	if d.ConcurrencyRefused || d.Admitted && d.Expensive {
-		next(Concurrency, slotsLeft(d))
+		next(Concurrency, SlotsLeft(d))
 	}
 	return b
 }
@@ -67,8 +67,8 @@ func appendName(b []byte, name string) []byte {
 	return append(b, '"')
 }
 
-// slotsLeft returns how many more leases there are. An admission's own is taken off.
-func slotsLeft(d *signpost.Decision) int64 {
+// SlotsLeft returns how many more leases an expensive request has found. An admission's own is taken off.
+func SlotsLeft(d *signpost.Decision) int64 {
 	left := int64(d.Concurrent) - int64(d.InUse)
 	if d.Admitted {
 		left--

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Signpost Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package httpdoor
+// Package hold keeps leases alive while the work that they were granted for goes on.
+package hold
 
 import (
 	"context"
@@ -15,15 +16,16 @@ import (
 const (
 	// renewEvery leaves two more tries before a lease ends.
 	renewEvery = signpost.LeaseLife / 3
-	// maxHold is how long a lease is renewed. Work that takes longer goes on without one.
-	maxHold = 10 * time.Minute
+	// Max is how long a lease is renewed. Work that takes longer goes on without one.
+	Max = 10 * time.Minute
 	// renewTimeout bounds one renewal.
 	renewTimeout = 5 * time.Second
 )
 
-// hold keeps the lease of expensive work alive until the work ends, and gives it back once.
-// For cheap work it does nothing. Nothing is asked of the limiter while mu is held: the limiter has locks of its own.
-type hold struct {
+// Hold keeps the lease of expensive work alive until the work ends, and gives it back once. The zero Hold holds nothing, and
+// is ready for Begin. It is safe for concurrent use, and must not be copied once it has begun.
+// Nothing is asked of the limiter while mu is held: the limiter has locks of its own.
+type Hold struct {
 	limiter *signpost.Limiter
 
 	mu       sync.Mutex
@@ -34,7 +36,8 @@ type hold struct {
 	ended    bool
 }
 
-func (h *hold) begin(l *signpost.Limiter, lease signpost.Lease) {
+// Begin starts to renew a lease, well before it ends. For the zero Lease, that of cheap work, it does nothing.
+func (h *Hold) Begin(l *signpost.Limiter, lease signpost.Lease) {
 	if lease.IsZero() {
 		return
 	}
@@ -44,7 +47,14 @@ func (h *hold) begin(l *signpost.Limiter, lease signpost.Lease) {
 	h.timer = time.AfterFunc(renewEvery, h.renew)
 }
 
-func (h *hold) renew() {
+// Begun reports whether there was a lease to hold.
+func (h *Hold) Begun() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !h.lease.IsZero()
+}
+
+func (h *Hold) renew() {
 	h.mu.Lock()
 	if h.ended {
 		h.mu.Unlock()
@@ -67,7 +77,7 @@ func (h *hold) renew() {
 
 // goOn plans the next renewal after one that came back with a lease. It reports whether the work has ended meanwhile, so that
 // the lease is to be given back.
-func (h *hold) goOn(lease signpost.Lease, err error) (ended bool) {
+func (h *Hold) goOn(lease signpost.Lease, err error) (ended bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.cancel = nil
@@ -77,21 +87,22 @@ func (h *hold) goOn(lease signpost.Lease, err error) (ended bool) {
 	case h.ended:
 	case errors.Is(err, signpost.ErrLeaseGone), errors.Is(err, errors.ErrUnsupported):
 		// There is nothing to renew. The work goes on.
-	case h.renewals < int(maxHold/renewEvery):
+	case h.renewals < int(Max/renewEvery):
 		h.timer.Reset(renewEvery)
 	}
 	return h.ended
 }
 
-// end gives the lease back. It may be called twice, and does not block.
-func (h *hold) end() {
+// End gives the lease back. It may be called twice, and does not block. No context bounds it: the work may end
+// because its caller has gone.
+func (h *Hold) End() {
 	if lease := h.finish(); !lease.IsZero() {
 		h.limiter.Release(lease)
 	}
 }
 
 // finish ends the renewals, and returns the lease that is to be given back now, or the zero Lease.
-func (h *hold) finish() signpost.Lease {
+func (h *Hold) finish() signpost.Lease {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ended || h.lease.IsZero() {
