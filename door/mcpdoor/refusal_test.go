@@ -38,7 +38,7 @@ func decide(t *testing.T, bound string, after time.Duration, times int, q signpo
 
 func TestCounters(t *testing.T) {
 	at := 12400 * time.Millisecond
-	denied := signpost.Denied(&signpost.Request{Bound: signpost.DefaultBound}, t0, time.Second)
+	denied := signpost.Denied(&signpost.Request{Bound: signpost.DefaultBound()}, t0, time.Second)
 	for _, c := range []struct {
 		name     string
 		d        signpost.Decision
@@ -69,7 +69,7 @@ func TestCounters(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	at := 26 * time.Second
 	hour := 125 * time.Second
-	denied := signpost.Denied(&signpost.Request{Bound: signpost.DefaultBound}, t0, time.Second)
+	denied := signpost.Denied(&signpost.Request{Bound: signpost.DefaultBound()}, t0, time.Second)
 	for _, c := range []struct {
 		name          string
 		d             signpost.Decision
