@@ -4,6 +4,7 @@
 package httpdoor
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"strconv"
@@ -23,57 +24,80 @@ const (
 	restTime = 5 * time.Second
 )
 
-// answer writes a problem: the whole answer of the door. What outer layers have set stays, but
-// for what is about caching.
+// answer writes a problem: the whole answer of the door.
 func (p *pass) answer(w http.ResponseWriter, problem render.Problem) {
 	h := w.Header()
 	p.door.fields.Clear(h)
-	problem.SetHeader(h)
 	if p.degraded {
 		render.SetMarker(h)
 	}
 	switch problem.Status {
 	case http.StatusUnauthorized:
-		challenge := p.door.challenge
-		if p.outcome == UnknownCredential {
-			challenge += `, error="invalid_token"`
-		}
-		h.Set("WWW-Authenticate", challenge)
+		h.Set("WWW-Authenticate", Challenge(p.door.o.Realm, p.outcome))
 	case http.StatusTooManyRequests:
 		p.door.fields.Set(h, &p.decision, p.degraded)
 	}
 	p.speak()
+	Answer(w, p.request, problem)
+}
+
+// Answer writes a problem as the whole answer to a request whose body was not read, so that a client that is still
+// sending gets to read it. Fields that outer layers have set stay, but for what is about caching. It is for doors; a Door calls it by itself.
+func Answer(w http.ResponseWriter, r *http.Request, problem render.Problem) {
+	h := w.Header()
+	problem.SetHeader(h)
 	body := problem.JSON()
-	linger := p.stillSending() && http.NewResponseController(w).EnableFullDuplex() == nil
+	linger := stillSending(r) && http.NewResponseController(w).EnableFullDuplex() == nil
 	if linger {
 		h.Set("Connection", "close")
 		h.Set("Content-Length", strconv.Itoa(len(body))) // so that the client knows the end before the handler returns
 	}
-	if !linger && p.request.ProtoMajor == 1 && hasBody(p.request) {
+	if !linger && r.ProtoMajor == 1 && hasBody(r) {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(restTime)) // the server sets its own for the next request
 	}
 	w.WriteHeader(problem.Status)
-	if p.request.Method != http.MethodHead {
+	if r.Method != http.MethodHead {
 		_, _ = w.Write(body) // a client that is gone has no use for the error
 	}
 	if linger {
-		p.linger(w)
+		lingerOn(w, r)
 	}
+}
+
+// Unidentified returns what a request is answered with when an Identify returned an error.
+func Unidentified(terms *render.Terms, err error) (Outcome, render.Problem) {
+	switch {
+	case errors.Is(err, ErrNoCredential):
+		return NoCredential, terms.NoCredential()
+	case errors.Is(err, ErrUnknownCredential):
+		return UnknownCredential, terms.UnknownCredential()
+	case errors.Is(err, ErrBadCredential):
+		return BadCredential, terms.BadCredential()
+	}
+	return Unavailable, terms.Unavailable()
+}
+
+// Challenge returns the value of WWW-Authenticate for a 401 with this outcome.
+func Challenge(realm string, o Outcome) string {
+	challenge := `Bearer realm="` + realm + `"`
+	if o == UnknownCredential {
+		challenge += `, error="invalid_token"`
+	}
+	return challenge
 }
 
 // stillSending reports whether the client may be in the middle of a body that is too large for the server
 // to read on by itself. Over HTTP/2 it can be told to stop, and one that waits for "100 Continue" has not begun.
-func (p *pass) stillSending() bool {
-	r := p.request
+func stillSending(r *http.Request) bool {
 	return r.ProtoMajor == 1 && hasBody(r) && (r.ContentLength < 0 || r.ContentLength > serverReads) && r.Header.Get("Expect") == ""
 }
 
-// linger reads on for a while after the answer. To close at once would reset the connection, and a client that
+// lingerOn reads on for a while after the answer. To close at once would reset the connection, and a client that
 // sends everything before it reads would never see why.
-func (p *pass) linger(w http.ResponseWriter) {
+func lingerOn(w http.ResponseWriter, r *http.Request) {
 	rc := http.NewResponseController(w)
 	if rc.Flush() != nil || rc.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
 		return
 	}
-	_, _ = io.CopyN(io.Discard, p.request.Body, lingerBytes)
+	_, _ = io.CopyN(io.Discard, r.Body, lingerBytes)
 }

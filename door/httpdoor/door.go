@@ -109,10 +109,9 @@ const (
 
 // Door holds handlers to the bounds of their callers. Make one with New. It is safe for concurrent use.
 type Door struct {
-	limiter   *signpost.Limiter
-	o         Options
-	fields    render.Fields
-	challenge string
+	limiter *signpost.Limiter
+	o       Options
+	fields  render.Fields
 }
 
 // New returns a door that takes from a limiter. Several doors may share one: a request that passes two
@@ -145,10 +144,9 @@ func New(l *signpost.Limiter, o Options) (*Door, error) {
 		o.MaxBody = DefaultMaxBody
 	}
 	return &Door{
-		limiter:   l,
-		o:         o,
-		fields:    render.Fields{OmitRateLimit: o.OmitRateLimit, OmitXRateLimit: o.OmitXRateLimit},
-		challenge: `Bearer realm="` + o.Realm + `"`,
+		limiter: l,
+		o:       o,
+		fields:  render.Fields{OmitRateLimit: o.OmitRateLimit, OmitXRateLimit: o.OmitXRateLimit},
 	}, nil
 }
 

@@ -123,20 +123,13 @@ func (p *pass) admit(w http.ResponseWriter) bool {
 }
 
 func (p *pass) unidentified(w http.ResponseWriter, err error) {
-	terms := &p.door.o.Terms
-	switch {
-	case errors.Is(err, ErrNoCredential):
-		p.outcome = NoCredential
-		p.answer(w, terms.NoCredential())
-	case errors.Is(err, ErrUnknownCredential):
-		p.outcome = UnknownCredential
-		p.answer(w, terms.UnknownCredential())
-	case errors.Is(err, ErrBadCredential):
-		p.outcome = BadCredential
-		p.answer(w, terms.BadCredential())
-	default:
+	outcome, problem := Unidentified(&p.door.o.Terms, err)
+	if outcome == Unavailable {
 		p.unavailable(w, err)
+		return
 	}
+	p.outcome = outcome
+	p.answer(w, problem)
 }
 
 // unavailable answers for an error that leaves the request undecided. If the client has gone, that is why.

@@ -5,7 +5,6 @@ package mcpdoor
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -72,15 +71,8 @@ func unavailable(terms *render.Terms) refusal {
 // unidentified returns the answer to a message whose caller an Identify could not tell; the errors are those of package httpdoor.
 // A model can do nothing about a credential: that is an error of JSON-RPC for a tools/call, too, unless a retry can help.
 func unidentified(terms *render.Terms, err error) refusal {
-	var p render.Problem
-	switch {
-	case errors.Is(err, httpdoor.ErrNoCredential):
-		p = terms.NoCredential()
-	case errors.Is(err, httpdoor.ErrUnknownCredential):
-		p = terms.UnknownCredential()
-	case errors.Is(err, httpdoor.ErrBadCredential):
-		p = terms.BadCredential()
-	default:
+	outcome, p := httpdoor.Unidentified(terms, err)
+	if outcome == httpdoor.Unavailable {
 		return unavailable(terms)
 	}
 	return refusal{problem: p, message: p.Detail}
@@ -121,8 +113,16 @@ func (r *refusal) rpcError() []byte {
 	return mustMarshal(struct {
 		Code    int64           `json:"code"`
 		Message string          `json:"message"`
-		Data    *render.Problem `json:"data"`
-	}{r.code(), r.message, &r.problem})
+		Data    json.RawMessage `json:"data"`
+	}{r.code(), r.message, r.data()})
+}
+
+// data returns the data of the error: the problem, with the same _meta that a result would have.
+func (r *refusal) data() json.RawMessage {
+	return mustMarshal(struct {
+		*render.Problem
+		Meta map[string]any `json:"_meta,omitempty"`
+	}{&r.problem, r.meta()})
 }
 
 func mustMarshal(v any) []byte {

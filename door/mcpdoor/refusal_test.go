@@ -119,7 +119,8 @@ func TestRefusals(t *testing.T) {
 			if got := string(r.result()); got != wantResult {
 				t.Errorf("result\n got %s\nwant %s", got, wantResult)
 			}
-			wantError := `{"code":` + map[int64]string{429: "429", 503: "503"}[c.code] + `,"message":"` + c.message + `","data":` + problem + `}`
+			wantError := `{"code":` + map[int64]string{429: "429", 503: "503"}[c.code] + `,"message":"` + c.message + `","data":` + strings.TrimSuffix(problem, "}") +
+				`,"_meta":{"` + MetaKey + `":` + string(appendCounters(nil, &c.d, c.d.Degraded)) + `}}}`
 			if got := string(r.rpcError()); got != wantError {
 				t.Errorf("error\n got %s\nwant %s", got, wantError)
 			}
