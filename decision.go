@@ -56,7 +56,7 @@ type Lease struct {
 // IsZero reports whether l is no lease.
 func (l Lease) IsZero() bool { return l.ID == LeaseID{} }
 
-// leaseTextLen is the length of key, tag, id and flag in bytes.
+// leaseTextLen is the length of digest, tag, id and flag in bytes. The name of a home follows, if the key has one.
 const leaseTextLen = 32 + 8 + 16 + 1
 
 // MarshalText returns an opaque text from which [Lease.UnmarshalText] restores the lease
@@ -65,7 +65,7 @@ func (l Lease) MarshalText() ([]byte, error) {
 	if l.IsZero() {
 		return nil, nil
 	}
-	b := make([]byte, 0, leaseTextLen)
+	b := make([]byte, 0, leaseTextLen+MaxHome)
 	b = append(b, l.Key.digest[:]...)
 	b = append(b, l.Key.tag[:]...)
 	b = append(b, l.ID[:]...)
@@ -74,6 +74,7 @@ func (l Lease) MarshalText() ([]byte, error) {
 	} else {
 		b = append(b, 0)
 	}
+	b = append(b, l.Key.home.String()...)
 	return hex.AppendEncode(nil, b), nil
 }
 
@@ -83,17 +84,21 @@ func (l *Lease) UnmarshalText(text []byte) error {
 		*l = Lease{}
 		return nil
 	}
-	var b [leaseTextLen]byte
-	if len(text) != hex.EncodedLen(len(b)) {
-		return fmt.Errorf("lease: %d characters, want %d", len(text), hex.EncodedLen(len(b)))
+	if least, most := hex.EncodedLen(leaseTextLen), hex.EncodedLen(leaseTextLen+MaxHome); len(text) < least || len(text) > most {
+		return fmt.Errorf("lease: %d characters, want %d to %d", len(text), least, most)
 	}
-	if _, err := hex.Decode(b[:], text); err != nil {
+	b, err := hex.AppendDecode(nil, text)
+	if err != nil {
 		return fmt.Errorf("lease: not hexadecimal")
 	}
 	if b[56] > 1 {
 		return fmt.Errorf("lease: unknown origin")
 	}
-	*l = Lease{Fallback: b[56] == 1}
+	home, err := ParseHome(string(b[leaseTextLen:]))
+	if err != nil {
+		return fmt.Errorf("lease: %w", err)
+	}
+	*l = Lease{Key: Key{home: home}, Fallback: b[56] == 1}
 	copy(l.Key.digest[:], b[:32])
 	copy(l.Key.tag[:], b[32:40])
 	copy(l.ID[:], b[40:56])

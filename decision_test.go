@@ -14,8 +14,16 @@ import (
 )
 
 func TestLeaseText(t *testing.T) {
-	for _, fallback := range []bool{false, true} {
-		lease := signpost.Lease{Key: signpost.KeyIn("tag", "link", "x"), ID: signpost.NewLeaseID(), Expires: 1768471230000, Fallback: fallback}
+	eu, err := signpost.ParseHome("eu-west-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := signpost.KeyIn("tag", "link", "x")
+	for _, lease := range []signpost.Lease{
+		{Key: k, ID: signpost.NewLeaseID(), Expires: 1768471230000},
+		{Key: k, ID: signpost.NewLeaseID(), Fallback: true},
+		{Key: k.In(eu), ID: signpost.NewLeaseID()},
+	} {
 		text, err := json.Marshal(lease)
 		if err != nil {
 			t.Fatal(err)
@@ -47,7 +55,7 @@ func TestLeaseTextRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, text := range []string{
-		"x", string(good[1:]), string(good) + "0", "g" + string(good[1:]), string(good[:len(good)-1]) + "2", strings.Repeat("f", len(good)), strings.Repeat("0", 1<<20),
+		"x", string(good[1:]), string(good) + "0", "g" + string(good[1:]), string(good[:len(good)-1]) + "2", strings.Repeat("f", len(good)), string(good) + "45", string(good) + strings.Repeat("65", signpost.MaxHome+1), strings.Repeat("0", 1<<20),
 	} {
 		before := signpost.Lease{ID: signpost.LeaseID{1}}
 		l := before

@@ -16,6 +16,7 @@ import (
 type Key struct {
 	digest [32]byte
 	tag    [8]byte
+	home   Home
 }
 
 // KeyOf returns the key of an id in a namespace. The parts are length-prefixed
@@ -37,8 +38,8 @@ func KeyIn(tag, namespace, id string) Key {
 	return k
 }
 
-// RestoreKey is for stores and wires that carry a key as its two parts, as
-// returned by [Key.Digest] and [Key.Tag].
+// RestoreKey is for stores and wires that carry a key as its parts, as
+// returned by [Key.Digest] and [Key.Tag]. Its home, if it has one, is to be added with [Key.In].
 func RestoreKey(digest [32]byte, tag [8]byte) Key { return Key{digest: digest, tag: tag} }
 
 // Digest returns the 32 bytes that tell this key from every other.
@@ -47,8 +48,8 @@ func (k Key) Digest() [32]byte { return k.digest }
 // Tag returns the 8 bytes by which a store that is spread over several places routes the key.
 func (k Key) Tag() [8]byte { return k.tag }
 
-// IsZero reports whether k is the zero Key.
-func (k Key) IsZero() bool { return k.tag == [8]byte{} && k == Key{} } // the short comparison settles it nearly always
+// IsZero reports whether k is no key, whatever its home.
+func (k Key) IsZero() bool { return k.tag == [8]byte{} && k.digest == [32]byte{} } // the short comparison settles it nearly always
 
 // String returns the first 12 hexadecimal digits of the digest: enough to find a key in a
 // log, too little to be one.

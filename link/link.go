@@ -106,5 +106,5 @@ func (h Hash) ID() string {
 	return string(text[:])
 }
 
-// Key returns the key that the link's takes are counted under.
+// Key returns the link's key at no home. That of a Record is at its home.
 func (h Hash) Key() signpost.Key { return signpost.KeyOf("link", string(h[:])) }

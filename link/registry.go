@@ -52,7 +52,9 @@ type Record struct {
 	Label  string
 	Origin Origin
 	// Bound is the link's own; the zero Bound means that of its origin.
-	Bound   signpost.Bound
+	Bound signpost.Bound
+	// Home is where the link is counted, as long as it lives; the zero Home if there are no homes.
+	Home    signpost.Home
 	Created time.Time
 	Expires time.Time // the zero time: never
 	Revoked time.Time // the zero time: not revoked
@@ -66,6 +68,9 @@ func NewRecord(l Link, origin Origin, label string, now time.Time) Record {
 	}
 	return r
 }
+
+// Key returns the key that the link's takes are counted under, at its home.
+func (r *Record) Key() signpost.Key { return r.Hash.Key().In(r.Home) }
 
 // Live reports whether the link is neither revoked nor expired.
 func (r *Record) Live(now time.Time) bool {

@@ -69,7 +69,7 @@ func Links(reg link.Registry, owners signpost.Bound) func(*http.Request) (Caller
 		defer ctx.end()
 		switch record, err := reg.Resolve(ctx, h); {
 		case err == nil:
-			return Caller{Key: h.Key(), Bound: record.HeldTo(owners), Name: h.ID(), registry: reg, hash: h}, nil
+			return Caller{Key: record.Key(), Bound: record.HeldTo(owners), Name: h.ID(), registry: reg, hash: h}, nil
 		case errors.Is(err, link.ErrUnknown):
 			return Caller{}, ErrUnknownCredential
 		default:

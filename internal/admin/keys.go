@@ -101,7 +101,7 @@ func (s *server) linkKey(r *http.Request) (signpost.Key, *Key, error) {
 	if err != nil {
 		return signpost.Key{}, nil, err
 	}
-	k := rec.Hash.Key()
+	k := rec.Key()
 	shown, err := s.inspect(r, k, rec.HeldTo(s.Bound()))
 	if err != nil {
 		return signpost.Key{}, nil, err

@@ -208,7 +208,7 @@ func (a *api) read(w http.ResponseWriter, r *http.Request) (request signpost.Req
 			writeProblem(w, *badRequest("bound: a try link is held to the bound of all try links; name none"))
 			return request, "", false
 		}
-		caller, request.Key, request.Bound = record.Hash.ID(), record.Hash.Key(), record.HeldTo(request.Bound)
+		caller, request.Key, request.Bound = record.Hash.ID(), record.Key(), record.HeldTo(request.Bound)
 	}
 	if q.Bound != nil {
 		request.Bound = *q.Bound

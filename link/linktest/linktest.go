@@ -93,7 +93,7 @@ func wantShown(t *testing.T, r link.Registry, want link.Record) time.Time {
 
 func wantSame(t *testing.T, call string, got, want link.Record) {
 	t.Helper()
-	if got.Hash != want.Hash || got.Label != want.Label || got.Origin != want.Origin || got.Bound != want.Bound ||
+	if got.Hash != want.Hash || got.Label != want.Label || got.Origin != want.Origin || got.Bound != want.Bound || got.Home != want.Home ||
 		!got.Created.Equal(want.Created) || !got.Expires.Equal(want.Expires) || !got.Revoked.Equal(want.Revoked) {
 		t.Fatalf("%s:\n got %+v\nwant %+v", call, got, want)
 	}
@@ -113,6 +113,7 @@ func testRoundTrip(t *testing.T, r link.Registry) {
 	plain := mint(link.Owner, "")
 	full := mint(link.Owner, "Zoë's CI, \x00 and \"quotes\"")
 	full.Bound = signpost.MustParseBound("0/sec 5/min 7/90s 9/366d 0 concurrent")
+	full.Home, _ = signpost.ParseHome("ap-southeast-2")
 	full.Expires = full.Created.Add(90 * 24 * time.Hour)
 	try := mint(link.Try, "try")
 	for _, rec := range []link.Record{plain, full, try} {

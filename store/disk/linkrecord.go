@@ -19,20 +19,21 @@ const keepEnded = 24 * time.Hour
 // linkValue is the value of a link's record, in JSON: there are few, and fields come and go. Times are in Unix
 // milliseconds; 0 is none.
 type linkValue struct {
-	Hash    link.Hash   `json:"hash"`
-	Label   string      `json:"label,omitempty"`
-	Origin  link.Origin `json:"origin"`
-	Bound   string      `json:"bound,omitempty"`
-	Created int64       `json:"created"`
-	Expires int64       `json:"expires,omitempty"`
-	Revoked int64       `json:"revoked,omitempty"`
+	Hash    link.Hash     `json:"hash"`
+	Label   string        `json:"label,omitempty"`
+	Origin  link.Origin   `json:"origin"`
+	Bound   string        `json:"bound,omitempty"`
+	Home    signpost.Home `json:"home,omitzero"`
+	Created int64         `json:"created"`
+	Expires int64         `json:"expires,omitempty"`
+	Revoked int64         `json:"revoked,omitempty"`
 }
 
 func linkID(h link.Hash) id { return id(h[:16]) }
 
 func linkRecord(r *link.Record) (record, error) {
 	v, err := json.Marshal(linkValue{
-		Hash: r.Hash, Label: r.Label, Origin: r.Origin, Bound: r.Bound.String(),
+		Hash: r.Hash, Label: r.Label, Origin: r.Origin, Bound: r.Bound.String(), Home: r.Home,
 		Created: millis(r.Created), Expires: millis(r.Expires), Revoked: millis(r.Revoked),
 	})
 	return record{linkKind.of(linkID(r.Hash)), v}, err
@@ -47,7 +48,7 @@ func parseLink(i id, value []byte) (link.Record, error) {
 		return link.Record{}, fmt.Errorf("%w: record of a link is that of another", ErrCorrupt)
 	}
 	r := link.Record{
-		Hash: v.Hash, Label: v.Label, Origin: v.Origin,
+		Hash: v.Hash, Label: v.Label, Origin: v.Origin, Home: v.Home,
 		Created: instant(v.Created), Expires: instant(v.Expires), Revoked: instant(v.Revoked),
 	}
 	if v.Bound != "" {

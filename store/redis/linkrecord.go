@@ -22,15 +22,16 @@ var keepMillis = strconv.FormatInt(keepEnded.Milliseconds(), 10)
 
 // linkValue is what never changes of a record. Times are in Unix milliseconds; 0 is none.
 type linkValue struct {
-	Label   []byte      `json:"label,omitempty"`
-	Origin  link.Origin `json:"origin"`
-	Bound   string      `json:"bound,omitempty"`
-	Created int64       `json:"created"`
-	Expires int64       `json:"expires,omitempty"`
+	Label   []byte        `json:"label,omitempty"`
+	Origin  link.Origin   `json:"origin"`
+	Bound   string        `json:"bound,omitempty"`
+	Home    signpost.Home `json:"home,omitzero"`
+	Created int64         `json:"created"`
+	Expires int64         `json:"expires,omitempty"`
 }
 
 func encodeLink(r *link.Record) (string, error) {
-	v := linkValue{Label: []byte(r.Label), Origin: r.Origin, Bound: r.Bound.String(), Created: r.Created.UnixMilli()}
+	v := linkValue{Label: []byte(r.Label), Origin: r.Origin, Bound: r.Bound.String(), Home: r.Home, Created: r.Created.UnixMilli()}
 	if !r.Expires.IsZero() {
 		v.Expires = r.Expires.UnixMilli()
 	}
@@ -60,7 +61,7 @@ func decodeLink(m *rueidis.RedisMessage) (r link.Record, found bool, _ error) {
 		return r, false, fmt.Errorf("%w: %w", errMalformed, err)
 	}
 	r = link.Record{
-		Hash: link.Hash([]byte(hash)), Label: string(v.Label), Origin: v.Origin,
+		Hash: link.Hash([]byte(hash)), Label: string(v.Label), Origin: v.Origin, Home: v.Home,
 		Created: time.UnixMilli(v.Created).UTC(), Expires: instantOf(v.Expires),
 	}
 	if v.Bound != "" {
