@@ -47,6 +47,9 @@ func writeLink(w io.Writer, l *admin.Link) {
 	fmt.Fprintf(w, "Label\t%s\n", cmp.Or(l.Label, "-"))
 	fmt.Fprintf(w, "State\t%s\n", l.State)
 	fmt.Fprintf(w, "Origin\t%s\n", l.Origin)
+	if !l.Home.IsZero() {
+		fmt.Fprintf(w, "Home\t%s\n", l.Home)
+	}
 	fmt.Fprintf(w, "Bound\t%s (%s)\n", l.HeldTo, bound)
 	fmt.Fprintf(w, "Created\t%s\n", utc(l.Created, "-"))
 	fmt.Fprintf(w, "Expires\t%s\n", utc(l.Expires, "never"))

@@ -48,6 +48,7 @@ func linkMintCommand(r *remote) *cobra.Command {
 	flags.StringVar(&in.Label, "label", "", "what people call the link")
 	flags.StringVar(&in.Bound, "bound", "", `a bound of its own, such as "600/min 36000/hour 10 concurrent"`)
 	flags.StringVar(&in.Expires, "expires", "", "an end: an instant such as 2030-01-31T00:00:00Z, or a time from now such as 90d or 12h")
+	flags.StringVar(&in.Home, "home", "", "where it is counted, of the homes that the daemon knows; by default where the daemon is at home")
 	flags.BoolVar(&stranger, "try", false, "mint it as a stranger would: with the bound and the life of a try link")
 	return cmd
 }

@@ -42,7 +42,7 @@ const (
 	maxBody = 16 << 10
 )
 
-// Options are what the admin API works on. All but Checks and Log are required.
+// Options are what the admin API works on. All but Homes, Home, Checks and Log are required.
 type Options struct {
 	// Token is the bearer token. Guessing is not slowed down, because whoever guesses would lock the owner out:
 	// a token that a machine did not make should have at least 16 characters.
@@ -52,6 +52,10 @@ type Options struct {
 	Store signpost.Store
 	// Bound returns the bound of the links that have none of their own, as it is configured now.
 	Bound func() signpost.Bound
+	// Homes are those that a link can be minted for, and Home returns the one of links that name none, as it is configured now;
+	// nil: no home in particular.
+	Homes []signpost.Home
+	Home  func() signpost.Home
 	// Checks are what /readyz reports, in this order.
 	Checks []Check
 	// Log gets one line for each change, and for errors; nil: nobody.
@@ -65,6 +69,9 @@ func New(o Options) http.Handler {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Home == nil {
+		o.Home = func() signpost.Home { return signpost.Home{} }
 	}
 	s := &server{Options: o, limiter: signpost.New(o.Store, signpost.Options{})}
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,6 +29,8 @@ type MintRequest struct {
 	Label string `json:"label,omitempty"`
 	// Bound is the link's own, such as "600/min 36000/hour 10 concurrent".
 	Bound string `json:"bound,omitempty"`
+	// Home is where the link is counted, as long as it lives; "" is the home of the daemon that is asked.
+	Home string `json:"home,omitempty"`
 	// Origin is link.Owner, the default, or link.Try. A try link has the bound and the life of all try links.
 	Origin link.Origin `json:"origin,omitempty"`
 	// Expires is when the link ends: an instant as in RFC 3339, or a time from now such as "90d" or "12h".
@@ -40,6 +43,8 @@ type Link struct {
 	Label  string      `json:"label"`
 	Origin link.Origin `json:"origin"`
 	State  string      `json:"state"` // "live", "expired" or "revoked"
+	// Home is where it is counted; absent: where all links are that have none.
+	Home signpost.Home `json:"home,omitzero"`
 	// Bound is the link's own, if it has one; HeldTo is what it is held to now.
 	Bound    signpost.Bound `json:"bound,omitzero"`
 	HeldTo   signpost.Bound `json:"heldTo"`
@@ -67,7 +72,7 @@ func (s *server) mintLink(r *http.Request) (int, any, error) {
 		return 0, nil, err
 	}
 	minted := link.Mint()
-	rec, err := in.record(minted, time.Now())
+	rec, err := s.record(&in, minted, time.Now())
 	if err != nil {
 		return 0, nil, err
 	}
@@ -79,7 +84,7 @@ func (s *server) mintLink(r *http.Request) (int, any, error) {
 }
 
 // record returns the record of the link that is asked for, or a Problem that lists every fault.
-func (in *MintRequest) record(l link.Link, now time.Time) (link.Record, error) {
+func (s *server) record(in *MintRequest, l link.Link, now time.Time) (link.Record, error) {
 	origin := in.Origin
 	if origin == "" {
 		origin = link.Owner
@@ -107,6 +112,12 @@ func (in *MintRequest) record(l link.Link, now time.Time) (link.Record, error) {
 		var err error
 		if rec.Bound, err = signpost.ParseBound(in.Bound); err != nil {
 			faults = append(faults, err)
+		}
+	}
+	if rec.Home = s.Home(); in.Home != "" {
+		var err error
+		if rec.Home, err = signpost.ParseHome(in.Home); err != nil || !slices.Contains(s.Homes, rec.Home) {
+			fault("home: %q is not one of the homes that this daemon knows: %v", in.Home, s.Homes)
 		}
 	}
 	if in.Expires != "" {
@@ -253,7 +264,7 @@ func isID(s string) bool {
 func (s *server) link(rec link.Record, seen time.Time) Link {
 	return Link{
 		ID: rec.Hash.ID(), Label: rec.Label, Origin: rec.Origin, State: stateOf(rec),
-		Bound: rec.Bound, HeldTo: rec.HeldTo(s.Bound()),
+		Home: rec.Home, Bound: rec.Bound, HeldTo: rec.HeldTo(s.Bound()),
 		Created: rec.Created, Expires: rec.Expires, Revoked: rec.Revoked, LastSeen: seen,
 	}
 }

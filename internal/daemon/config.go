@@ -29,6 +29,10 @@ type Config struct {
 	StoreTimeout  time.Duration
 	StorePassword Secret // zero: none
 
+	Homes         []homeServer      // the servers that count the links of each home
+	Home          signpost.Home     // where links are minted that name none
+	HomePasswords map[string]Secret // by the home as the name of the variable has it; absent: StorePassword
+
 	DegradedCheap     failopen.Policy
 	DegradedExpensive failopen.Policy
 

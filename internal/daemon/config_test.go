@@ -54,6 +54,21 @@ sync: 1
 			`signpost.yaml:8: log: "verbose" is not one of`,
 			`signpost.yaml:9: sync: "1" is not one of`,
 		}},
+		{what: "homes", file: "home: ap\nhomes:\n  - eu\n  - EU=redis://a:6379\n  - eu=disk\n", want: []string{
+			"signpost.yaml:3: homes: is not NAME=URL",
+			`signpost.yaml:4: homes: home "EU" is not a name of 1 to 16`,
+			"signpost.yaml:5: homes: is not NAME=URL",
+			"signpost.yaml:1: home: ap is none of homes",
+		}},
+		{what: "homes together", file: "homes:\n  - eu=redis://a:6379\n  - eu=redis://b:6379\nhome: us\n", env: []string{"SIGNPOST_STORE_PASSWORD_US=hunter2"}, want: []string{
+			"signpost.yaml:1: homes: eu is there twice",
+			"signpost.yaml:1: homes: the links of all homes are registered in one server; set store to its URL",
+			"signpost.yaml:4: home: us is none of homes: eu",
+			"SIGNPOST_STORE_PASSWORD_US: no home has that name",
+		}},
+		{what: "a password in a home", file: "store: redis://a:6379\nhomes:\n  - eu=redis://u:hunter2@a:6379\n", want: []string{
+			"signpost.yaml:3: homes: eu: holds a password",
+		}},
 		{what: "shared stores", file: "store: redis://user:hunter2@host:6379\nstore_prefix: \"{x}:\"\nstore_timeout: 1m\ndegraded:\n  cheap: open\n",
 			env: []string{"SIGNPOST_STORE=redis://host?retries=3"}, want: []string{
 				"signpost.yaml:1: store: holds a password; put it into SIGNPOST_STORE_PASSWORD",

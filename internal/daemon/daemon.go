@@ -128,7 +128,9 @@ func (d *daemon) start(ctx context.Context, c Config) (err error) {
 		return err
 	}
 	if first.Reveal() != "" {
-		if err := d.store.links.Add(ctx, link.NewRecord(first, link.Owner, "first", time.Now())); err != nil {
+		record := link.NewRecord(first, link.Owner, "first", time.Now())
+		record.Home = c.Home
+		if err := d.store.links.Add(ctx, record); err != nil {
 			return fmt.Errorf("register the first link: %w", err)
 		}
 	}
@@ -181,6 +183,8 @@ func (d *daemon) adminHandler(token Secret) http.Handler {
 		Links: d.store.links,
 		Store: d.store,
 		Bound: func() signpost.Bound { return d.current.Load().config.Links },
+		Home:  func() signpost.Home { return d.current.Load().config.Home },
+		Homes: d.current.Load().config.homeNames(),
 		Checks: []admin.Check{
 			{Name: "serving", Vital: true, Err: func() error {
 				if d.stopping.Load() {

@@ -57,6 +57,10 @@ var fields = []field{
 		func(c *Config) *string { return &c.StorePrefix }, parseStorePrefix, asIs),
 	scalar("store_timeout", "how long a request waits for a shared server, once in an outage", restart,
 		func(c *Config) *time.Duration { return &c.StoreTimeout }, durationIn(time.Millisecond, 10*time.Second), time.Duration.String),
+	sequence("homes", "servers far apart that each count the links minted for them, such as eu=redis://eu.internal:6379", restart,
+		func(c *Config) *[]homeServer { return &c.Homes }, parseHomeServer, homeServer.String),
+	scalar("home", "which of homes a link is minted for that names none", live,
+		func(c *Config) *signpost.Home { return &c.Home }, signpost.ParseHome, signpost.Home.String),
 	scalar("degraded.cheap", "what becomes of a request while a shared server does not answer: local, allow or deny", restart,
 		func(c *Config) *failopen.Policy { return &c.DegradedCheap }, parsePolicy, formatPolicy),
 	scalar("degraded.expensive", "the same for a request that needs a lease", restart,
@@ -134,7 +138,7 @@ func sequence[T any](path, doc string, live bool, at func(*Config) *[]T, parse f
 	return field{
 		path: path, doc: doc, live: live, list: true,
 		set: func(c *Config, texts []string) error {
-			values := make([]T, 0, len(texts)) // not nil: an empty list is something that was said
+			var values []T
 			for _, text := range texts {
 				v, err := parse(text)
 				if err != nil {

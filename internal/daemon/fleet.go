@@ -39,6 +39,15 @@ func parseStore(s string) (string, error) {
 	return s, redis.Options{URL: s}.Check()
 }
 
+// counts is a store with all that this daemon asks of one.
+type counts interface {
+	signpost.Store
+	signpost.Renewer
+	signpost.Inspector
+	signpost.Resetter
+	signpost.Settler
+}
+
 // openShared opens a store that a fleet shares, with local rules for when it does not answer.
 func openShared(ctx context.Context, c *Config, t *telemetry, log *slog.Logger) (opened, error) {
 	o := redis.Options{URL: c.Store, Password: c.StorePassword.Reveal(), Prefix: c.StorePrefix}
@@ -51,15 +60,50 @@ func openShared(ctx context.Context, c *Config, t *telemetry, log *slog.Logger) 
 		return opened{}, errors.Join(err, inner.Close())
 	}
 	outages := &outages{causes: map[string]error{}}
-	s, err := failopen.New(inner, failopen.Options{
+	guard := func(h signpost.Home, inner signpost.Store) (counts, error) {
+		s, err := guarded(h, inner, c, outages, t, log)
+		if err != nil { // not a nil *failopen.Store in an interface
+			return nil, err
+		}
+		return s, nil
+	}
+	s, err := guard(signpost.Home{}, inner)
+	if err != nil {
+		return opened{}, errors.Join(err, links.Close(), inner.Close())
+	}
+	if len(c.Homes) > 0 {
+		if s, err = openHomes(ctx, c, s, guard); err != nil {
+			return opened{}, errors.Join(err, links.Close())
+		}
+	}
+	// An outage that is there already shows before the first request meets it.
+	for _, h := range append(c.homeNames(), signpost.Home{}) {
+		if _, _, err := s.Peek(ctx, signpost.Request{Key: signpost.KeyOf("signpost start", "").In(h), Bound: c.Links}); err != nil {
+			return opened{}, errors.Join(err, links.Close(), s.Close())
+		}
+	}
+	return newOpened(t, bundle{s, links}, links, outages.trouble), nil
+}
+
+// guarded puts local rules around the server of a home, or of none, and tells log and metrics when they decide.
+func guarded(h signpost.Home, inner signpost.Store, c *Config, outages *outages, t *telemetry, log *slog.Logger) (*failopen.Store, error) {
+	name := func(slice string) string { return slice }
+	if !h.IsZero() {
+		log = log.With("home", h.String())
+		name = func(slice string) string { return h.String() + ": " + slice }
+	}
+	down := t.serversDown.WithLabelValues(h.String())
+	return failopen.New(inner, failopen.Options{
 		Timeout: c.StoreTimeout, Cheap: c.DegradedCheap, Expensive: c.DegradedExpensive,
 		Hooks: failopen.Hooks{
 			Degraded: func(slice string, kind failopen.Kind, cause error) {
-				outages.begin(slice, cause)
+				outages.begin(name(slice), cause)
+				down.Inc()
 				log.Error("store does not answer; local rules decide", "server", slice, "kind", string(kind), "error", cause)
 			},
 			Healed: func(slice string, after time.Duration) {
-				outages.end(slice)
+				outages.end(name(slice))
+				down.Dec()
 				log.Info("store answers again", "server", slice, "after", after.Round(time.Millisecond).String())
 			},
 			Failed:  func(_ string, kind failopen.Kind, _ error) { t.storeFailures.WithLabelValues(string(kind)).Inc() },
@@ -70,24 +114,16 @@ func openShared(ctx context.Context, c *Config, t *telemetry, log *slog.Logger) 
 			},
 		},
 	})
-	if err != nil {
-		return opened{}, errors.Join(err, links.Close(), inner.Close())
-	}
-	// An outage that is there already shows before the first request meets it.
-	if _, _, err := s.Peek(ctx, signpost.Request{Key: signpost.KeyOf("signpost start", ""), Bound: c.Links}); err != nil {
-		return opened{}, errors.Join(err, links.Close(), s.Close())
-	}
-	return newOpened(t, bundle{s, links}, links, outages.trouble), nil
 }
 
 // bundle closes the links together with the counts.
 type bundle struct {
-	*failopen.Store
+	counts
 	links *redis.Links
 }
 
 // Close implements [signpost.Store].
-func (b bundle) Close() error { return errors.Join(b.Store.Close(), b.links.Close()) }
+func (b bundle) Close() error { return errors.Join(b.counts.Close(), b.links.Close()) }
 
 // outages are the servers that do not answer, and why.
 type outages struct {

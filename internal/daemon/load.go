@@ -44,8 +44,9 @@ type text struct {
 
 // loader gathers settings and faults.
 type loader struct {
-	settings []setting
-	faults   []fault
+	settings  []setting
+	passwords map[string]Secret // of homes
+	faults    []fault
 }
 
 // fault is one thing that is wrong, and where.
@@ -91,6 +92,7 @@ func Load(s Sources) (Config, error) {
 	}
 
 	c := Default()
+	c.HomePasswords = l.passwords
 	where := map[string]string{} // of each field that was said
 	for _, s := range l.settings {
 		l.set(&c, &s)
@@ -137,9 +139,10 @@ func readAtMost(path string, limit int64) ([]byte, error) {
 // say adds what a variable or a flag says of a field, of a list its items between commas.
 func (l *loader) say(f *field, where, value string) {
 	s := setting{field: f, where: where}
-	if !f.list {
+	switch {
+	case !f.list:
 		s.texts = []text{{value, where}}
-	} else {
+	case value != "":
 		for item := range strings.SplitSeq(value, ",") {
 			s.texts = append(s.texts, text{strings.TrimSpace(item), where})
 		}
@@ -179,6 +182,7 @@ func (l *loader) contradictions(c *Config, where map[string]string) {
 	if c.Upstream != nil && c.Upstream.Host == c.Door {
 		l.fault(said(where, "upstream"), "upstream: %s is the door itself", c.Upstream)
 	}
+	l.homeFaults(c, where)
 	if c.APIToken.IsZero() && !loopback(c.API) {
 		l.fault(said(where, "api"), "api: %s can be reached from other machines; set SIGNPOST_API_TOKEN, or listen on 127.0.0.1", c.API)
 	}
@@ -224,7 +228,12 @@ func (l *loader) readEnv(env []string) {
 			continue
 		}
 		f, ok := known[name]
-		switch {
+		switch home, of := strings.CutPrefix(name, passwordVariable); {
+		case of:
+			if l.passwords == nil {
+				l.passwords = map[string]Secret{}
+			}
+			l.passwords[home] = Secret{value}
 		case !ok && !elsewhere.MatchString(name):
 			l.fault(name, "no such variable; see 'signpost config print'")
 		case ok:

@@ -3,7 +3,10 @@
 
 package daemon
 
-import "maps"
+import (
+	"maps"
+	"strings"
+)
 
 // apply puts a configuration in force, for every request that comes after.
 func (d *daemon) apply(c Config) error {
@@ -35,7 +38,7 @@ func (d *daemon) reload() {
 	for i := range fields {
 		if f := &fields[i]; !f.live && !f.same(running, &next) {
 			waiting = append(waiting, f.path)
-			stays[f.path] = f.get(running)[0]
+			stays[f.path] = strings.Join(f.get(running), ",")
 		}
 	}
 	if len(waiting) > 0 { // again, with what stays: defaults depend on it, and so do contradictions

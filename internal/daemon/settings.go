@@ -63,6 +63,6 @@ func newSettings(c Config, p *parts) (*settings, error) {
 	if door, err = httpdoor.New(p.strangers, forAddresses); err != nil {
 		return nil, fmt.Errorf("make try door: %w", err)
 	}
-	s.try = door.Wrap(mintTryLink(p.links, c.Links))
+	s.try = door.Wrap(mintTryLink(p.links, &s.config))
 	return s, nil
 }

@@ -49,6 +49,7 @@ type telemetry struct {
 	duration       *prometheus.HistogramVec
 	storeErrors    *prometheus.CounterVec
 	storeFailures  *prometheus.CounterVec
+	serversDown    *prometheus.GaugeVec
 	debtDropped    prometheus.Counter
 	clears         *prometheus.CounterVec
 	reloads        *prometheus.CounterVec
@@ -77,6 +78,10 @@ func newTelemetry(b Build) *telemetry {
 			Name: "signpost_store_failures_total",
 			Help: "Calls that a shared store did not answer, probes of an outage included, by what was wrong.",
 		}, []string{"kind"}),
+		serversDown: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "signpost_store_servers_down",
+			Help: "Shared servers that do not answer, by the home whose links they count; the home is empty for links of none.",
+		}, []string{"home"}),
 		debtDropped: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "signpost_debt_dropped_total",
 			Help: "Keys whose counts of an outage never reached the shared store.",
@@ -110,7 +115,7 @@ func newTelemetry(b Build) *telemetry {
 		},
 	})
 	build.Set(1)
-	t.registry.MustRegister(t.takes, t.duration, t.storeErrors, t.storeFailures, t.debtDropped, t.clears, t.reloads, t.reloadedAt, t.turnedAway, t.upstreamErrors, build,
+	t.registry.MustRegister(t.takes, t.duration, t.storeErrors, t.storeFailures, t.serversDown, t.debtDropped, t.clears, t.reloads, t.reloadedAt, t.turnedAway, t.upstreamErrors, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, door := range doors {
 		t.duration.WithLabelValues(door)

@@ -25,10 +25,11 @@ type tryLink struct {
 }
 
 // mintTryLink mints a link for whoever asks. A door around it bounds how often one address may.
-func mintTryLink(links link.Registry, owners signpost.Bound) http.Handler {
+func mintTryLink(links link.Registry, c *Config) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		l := link.Mint()
 		record := link.NewRecord(l, link.Try, "try", time.Now())
+		record.Home = c.Home
 		switch err := links.Add(r.Context(), record); {
 		case errors.Is(err, link.ErrFull):
 			p := problem(http.StatusServiceUnavailable, "try_links_exhausted", "As many try links are alive as may be. Retry in 60 seconds.",
@@ -39,7 +40,7 @@ func mintTryLink(links link.Registry, owners signpost.Bound) http.Handler {
 			writeProblem(w, terms.Unavailable())
 		default:
 			writeJSON(w, http.StatusCreated, tryLink{
-				Link: l.Reveal(), ID: record.Hash.ID(), Bound: record.HeldTo(owners), ExpiresAt: record.Expires, LimitsURL: limitsPath,
+				Link: l.Reveal(), ID: record.Hash.ID(), Bound: record.HeldTo(c.Links), ExpiresAt: record.Expires, LimitsURL: limitsPath,
 			})
 		}
 	})
