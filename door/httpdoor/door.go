@@ -156,7 +156,7 @@ func (d *Door) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.serve(w, r, next) })
 }
 
-// isPreflight reports whether r is a CORS preflight, to which browsers add no credential.
-func isPreflight(r *http.Request) bool {
+// IsPreflight reports whether r is a CORS preflight, to which browsers add no credential. Doors let it pass.
+func IsPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != ""
 }

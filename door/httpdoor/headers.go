@@ -4,9 +4,7 @@
 package httpdoor
 
 import (
-	"maps"
 	"net/http"
-	"strings"
 
 	"github.com/signposthq/signpost/door/render"
 )
@@ -41,18 +39,4 @@ func (p *pass) speak() {
 	for o := p.outer; o != nil; o = o.outer {
 		o.spoken = true
 	}
-}
-
-// withoutMarker returns h without a marker that the client has sent. A request's header is not the door's to change,
-// so it is copied if there is one.
-func withoutMarker(h http.Header) http.Header {
-	isMarker := func(name string, _ []string) bool { return strings.EqualFold(name, render.Marker) }
-	for name := range h {
-		if isMarker(name, nil) {
-			h = h.Clone()
-			maps.DeleteFunc(h, isMarker)
-			break
-		}
-	}
-	return h
 }

@@ -84,7 +84,7 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 	if d.o.Observe != nil {
 		defer p.report()
 	}
-	if !d.o.CountPreflight && isPreflight(r) {
+	if !d.o.CountPreflight && IsPreflight(r) {
 		p.outcome = Uncounted
 	} else if !p.admit(w) {
 		return
@@ -214,7 +214,7 @@ func (p *pass) abort(err error) {
 // run calls the handler and sees the answer and the lease through, however the handler ends.
 func (p *pass) run(w http.ResponseWriter, next http.Handler) {
 	r := p.request.WithContext(&p.ctx)
-	r.Header = withoutMarker(r.Header)
+	r.Header = render.WithoutMarker(r.Header)
 	if p.body.limit(r, p.door.o.MaxBody, p.commit) {
 		r.Body = &p.body
 	}

@@ -66,6 +66,7 @@ type charges struct {
 	tools   map[string]httpdoor.Work
 	other   httpdoor.Work // of a tool that nobody named, and of a method that MCP does not define
 	methods map[string]bool
+	free    string // the tool that is free, or empty
 }
 
 // compile checks c. The error lists every fault.
@@ -125,6 +126,9 @@ func (c Charges) compile() (*charges, error) {
 func (c *charges) of(method, name string) (work httpdoor.Work, charged bool) {
 	switch {
 	case method == methodCallTool:
+		if c.free != "" && name == c.free {
+			return httpdoor.Work{}, false
+		}
 		if work, ok := c.tools[name]; ok {
 			return work, true
 		}

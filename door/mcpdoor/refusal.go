@@ -24,8 +24,11 @@ type refusal struct {
 }
 
 // refused returns the answer to a message that a decision has not admitted. The counters tell the whole of the decision, the problem
-// the bound that has the longest wait.
+// the bound that has the longest wait. An empty kind means render.Link.
 func refused(terms *render.Terms, d *signpost.Decision, degraded bool, kind render.Kind) refusal {
+	if kind == "" {
+		kind = render.Link
+	}
 	if len(d.Windows()) == 0 { // denied without a look at any bound
 		r := unavailable(terms)
 		r.counters = appendCounters(nil, d, degraded)

@@ -102,6 +102,20 @@ func epochSeconds(i signpost.Instant) int64 { return (int64(i) + 999) / 1000 }
 // SetMarker marks a degraded answer.
 func SetMarker(h http.Header) { h[Marker] = []string{Degraded} }
 
+// WithoutMarker returns h without a marker that the client has sent. A request's header is not the door's to change,
+// so it is copied if there is one.
+func WithoutMarker(h http.Header) http.Header {
+	isMarker := func(name string, _ []string) bool { return strings.EqualFold(name, Marker) }
+	for name := range h {
+		if isMarker(name, nil) {
+			h = h.Clone()
+			maps.DeleteFunc(h, isMarker)
+			break
+		}
+	}
+	return h
+}
+
 // SetHeader sets the fields that go with the problem: Content-Type, no-store, Retry-After if there is something to wait
 // for, and X-Should-Retry if clients would retry a refusal too early. Fields that outer layers have set stay, but for
 // what is about caching.

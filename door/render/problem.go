@@ -97,7 +97,7 @@ func (t Terms) Refused(d *signpost.Decision, kind Kind) Problem {
 		Status:            429,
 		Violated:          Violated(d),
 		Error:             "rate_limit_exceeded",
-		Limit:             allowance(c) + " per " + string(kind),
+		Limit:             c.Allows() + " per " + string(kind),
 		LimitID:           c.Name,
 		LimitType:         "key-rate",
 		Scope:             "key",
@@ -108,7 +108,7 @@ func (t Terms) Refused(d *signpost.Decision, kind Kind) Problem {
 	if kind == Address {
 		p.LimitType, p.Scope = "ip-rate", "ip"
 	}
-	says := fmt.Sprintf("This %s allows %s.", kind, allowance(c))
+	says := fmt.Sprintf("This %s allows %s.", kind, c.Allows())
 	concurrent := c.Name == Concurrency
 	if concurrent {
 		p.Error, p.LimitType = "concurrency_limit_exceeded", "concurrency"
@@ -129,8 +129,8 @@ func (t Terms) Refused(d *signpost.Decision, kind Kind) Problem {
 	return p
 }
 
-// allowance says a bound in words, such as "60 requests per minute".
-func allowance(c Counter) string {
+// Allows says a bound in words, such as "60 requests per minute".
+func (c Counter) Allows() string {
 	if c.Name == Concurrency {
 		return plural(c.Limit, "expensive request") + " at once"
 	}
