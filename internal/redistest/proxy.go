@@ -4,6 +4,8 @@
 package redistest
 
 import (
+	"bufio"
+	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -18,6 +20,8 @@ type Proxy struct {
 	target atomic.Pointer[string]
 	delay  atomic.Int64 // of each direction, in nanoseconds
 	lost   atomic.Bool
+	mute   atomic.Bool
+	muted  atomic.Int64
 	ended  chan struct{}
 	wg     sync.WaitGroup
 }
@@ -61,6 +65,12 @@ func (p *Proxy) Delay(d time.Duration) { p.delay.Store(int64(d)) }
 // as one whose packets are not answered.
 func (p *Proxy) Lose(all bool) { p.lost.Store(all) }
 
+// Mute drops what the server says unasked from now on, or no more, and carries everything else.
+func (p *Proxy) Mute(pushes bool) { p.mute.Store(pushes) }
+
+// Muted returns how many pushes were dropped.
+func (p *Proxy) Muted() int { return int(p.muted.Load()) }
+
 func (p *Proxy) carry(client net.Conn) {
 	defer client.Close()
 	server, err := net.Dial("tcp", *p.target.Load())
@@ -70,8 +80,8 @@ func (p *Proxy) carry(client net.Conn) {
 	defer server.Close()
 	var both sync.WaitGroup
 	var dead atomic.Bool
-	both.Go(func() { p.copy(server, client, &dead) })
-	both.Go(func() { p.copy(client, server, &dead) })
+	both.Go(func() { p.copy(server, client, client, &dead) })
+	both.Go(func() { p.copy(client, server, &answers{in: bufio.NewReader(server), proxy: p}, &dead) })
 	done := make(chan struct{})
 	go func() { both.Wait(); close(done) }()
 	select {
@@ -88,7 +98,8 @@ type chunk struct {
 	due  time.Time
 }
 
-func (p *Proxy) copy(to, from net.Conn, dead *atomic.Bool) {
+// copy carries what is read in data from one connection to the other.
+func (p *Proxy) copy(to, from net.Conn, in io.Reader, dead *atomic.Bool) {
 	chunks := make(chan chunk, 10_000)
 	var late sync.WaitGroup
 	late.Go(func() {
@@ -107,7 +118,7 @@ func (p *Proxy) copy(to, from net.Conn, dead *atomic.Bool) {
 	})
 	for {
 		data := make([]byte, 32<<10)
-		n, err := from.Read(data)
+		n, err := in.Read(data)
 		if n > 0 && p.lost.Load() {
 			dead.Store(true)
 		}

@@ -4,6 +4,7 @@
 package storetest
 
 import (
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -18,10 +19,16 @@ import (
 func testLinearizable(t *testing.T, o Options) {
 	const (
 		clients = 6
-		each    = 30
+		each    = 36
 		keys    = 2
 	)
 	stores := o.clients(t, clients)
+	var kinds []opKind // what the store can do
+	for _, kind := range shared(t, map[string]signpost.Store{"store": stores[0]}) {
+		if !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
 	bound := signpost.MustParseBound("9/10s 14/min 3 concurrent")
 	prefix := unused()
 
@@ -45,19 +52,33 @@ func testLinearizable(t *testing.T, o Options) {
 					// Two seconds around an edge, on clocks that disagree.
 					At: t0.Add(time.Duration(9500+i*60-client%3*400) * time.Millisecond),
 				}}
-				switch i % 5 {
-				case 0, 1:
+				switch i % 9 {
+				case 0, 1, 5:
 					op.q.Expensive, op.q.LeaseID = true, signpost.NewLeaseID()
 				case 2:
 					op.q.Cost = 2
 				case 3:
 					op.kind = opPeek
-				case 4:
+				case 4, 6:
+					op.kind = opRelease
+				case 7:
+					op.kind = opRenew
+				case 8: // rarely, so that windows and slots are full most of the time
+					op.kind = []opKind{opReset, opSettle, opInspect}[(i/9+client)%3]
+					op.counts = []signpost.Count{{Len: 10 * time.Second, Start: t0.Add(10 * time.Second), Used: 1}}
+				}
+				if !slices.Contains(kinds, op.kind) {
+					continue
+				}
+				if op.kind == opRelease || op.kind == opRenew {
 					if len(held) == 0 {
 						continue
 					}
-					op.kind, op.q.LeaseID, held = opRelease, held[0], held[1:]
+					op.q.LeaseID = held[0]
 					op.q.Key = granted.of(&op.q).Key
+				}
+				if op.kind == opRelease {
+					held = held[1:]
 				}
 				call := time.Since(begin)
 				answer, err := op.store(t, s, granted)
