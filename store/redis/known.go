@@ -40,8 +40,17 @@ type known struct {
 
 type remembered struct {
 	record link.Record
-	read   time.Duration // by the monotonic clock
+	at     time.Time     // when it was read, by the server's clock
+	read   time.Duration // the same by the monotonic clock
 	epoch  uint64
+}
+
+// live returns the record if it is that of a hash and the link has not ended, by the server's clock.
+func (r *remembered) live(h link.Hash, now time.Duration) (link.Record, error) {
+	if r.record.Hash != h || !r.record.Live(r.at.Add(now-r.read)) {
+		return link.Record{}, link.ErrUnknown
+	}
+	return r.record, nil
 }
 
 func (k *known) init() { k.began, k.records = time.Now(), make(map[string]remembered) }
@@ -63,7 +72,7 @@ func (r *remembered) sure(k *known, now time.Duration) bool {
 }
 
 // put remembers a record that was read, unless something has changed since it was asked for.
-func (k *known) put(id string, r link.Record, now time.Duration, changes uint64) {
+func (k *known) put(id string, r remembered, changes uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.changes.Load() != changes {
@@ -75,7 +84,8 @@ func (k *known) put(id string, r link.Record, now time.Duration, changes uint64)
 			break
 		}
 	}
-	k.records[id] = remembered{r, now, k.epoch}
+	r.epoch = k.epoch
+	k.records[id] = r
 }
 
 // forget drops a record that has changed. It does not serve again before it was read, whatever happens to the server.

@@ -87,7 +87,7 @@ func OpenLinks(ctx context.Context, o Options) (*Links, error) {
 	l.notes.init(l)
 	ctx, cancel := context.WithTimeout(ctx, 2*dialTimeout)
 	defer cancel()
-	if _, err := l.read(ctx, []string{"check"}); err != nil && lasting(err) {
+	if _, _, err := l.read(ctx, []string{"check"}); err != nil && lasting(err) {
 		l.Close()
 		return nil, fmt.Errorf("open links on redis server %s: %w", l.nodes.alone.name, err)
 	}
@@ -127,13 +127,13 @@ func (l *Links) Resolve(ctx context.Context, h link.Hash) (link.Record, error) {
 	now := l.known.now()
 	have, ok := l.known.get(id)
 	if ok && have.sure(&l.known, now) {
-		return live(&have.record, h)
+		return have.live(h, now)
 	}
 	if l.closed.Load() || !l.known.mayAsk(now) {
 		return l.stale(have, ok, h, errors.New("it did not answer a moment ago"))
 	}
 	changes := l.known.changes.Load()
-	records, err := l.read(ctx, []string{id})
+	at, records, err := l.read(ctx, []string{id})
 	if err != nil {
 		if ctx.Err() == nil {
 			l.known.rest(now)
@@ -144,24 +144,17 @@ func (l *Links) Resolve(ctx context.Context, h link.Hash) (link.Record, error) {
 	if len(records) == 0 {
 		return link.Record{}, link.ErrUnknown
 	}
-	l.known.put(id, records[0], now, changes)
-	return live(&records[0], h)
+	have = remembered{record: records[0], at: at, read: now}
+	l.known.put(id, have, changes)
+	return have.live(h, now)
 }
 
 // stale answers from memory when the server cannot be read.
 func (l *Links) stale(have remembered, ok bool, h link.Hash, cause error) (link.Record, error) {
-	if ok && l.known.now()-have.read <= link.Stale {
-		return live(&have.record, h)
+	if now := l.known.now(); ok && now-have.read <= link.Stale {
+		return have.live(h, now)
 	}
 	return link.Record{}, unavailable("resolve link", cause)
-}
-
-// live returns a record if it is that of a hash and the link has not ended.
-func live(r *link.Record, h link.Hash) (link.Record, error) {
-	if r.Hash != h || !r.Live(time.Now()) {
-		return link.Record{}, link.ErrUnknown
-	}
-	return *r, nil
 }
 
 // Add implements [link.Registry].
@@ -212,7 +205,7 @@ func (l *Links) Revoke(ctx context.Context, id string, at time.Time) (link.Recor
 
 // Show implements [link.Registry].
 func (l *Links) Show(ctx context.Context, id string) (link.Record, time.Time, error) {
-	records, err := l.read(ctx, []string{id})
+	_, records, err := l.read(ctx, []string{id})
 	if err != nil {
 		return link.Record{}, time.Time{}, unavailable("show link", err)
 	}
@@ -247,7 +240,7 @@ func (l *Links) List(ctx context.Context, after string, limit int) (all []link.R
 		if len(ids) == 0 {
 			break
 		}
-		page, err := l.read(ctx, ids)
+		_, page, err := l.read(ctx, ids)
 		if err != nil {
 			return nil, unavailable("list links", err)
 		}
@@ -258,28 +251,33 @@ func (l *Links) List(ctx context.Context, after string, limit int) (all []link.R
 	return all, nil
 }
 
-// read returns those of the records that are there.
-func (l *Links) read(ctx context.Context, ids []string) (records []link.Record, _ error) {
+// read returns those of the records that are there, and the server's time.
+func (l *Links) read(ctx context.Context, ids []string) (at time.Time, records []link.Record, _ error) {
 	keys := make([]string, len(ids))
 	for i, id := range ids {
 		keys[i] = l.recordKey(id)
 	}
 	m, err := l.call(ctx, recordsScript, keys)
 	if err != nil {
-		return nil, err
+		return at, nil, err
 	}
 	fields, err := m.ToArray()
-	if err != nil || len(fields) != len(ids) {
-		return nil, fmt.Errorf("%d records are %d: %w", len(ids), len(fields), errMalformed)
+	if err != nil || len(fields) != 1+len(ids) {
+		return at, nil, fmt.Errorf("%d records are %d fields: %w", len(ids), len(fields), errMalformed)
 	}
-	for i := range fields {
-		r, found, err := decodeLink(&fields[i])
+	ms, err := fields[0].AsInt64()
+	if err != nil {
+		return at, nil, fmt.Errorf("the time of records: %w", errMalformed)
+	}
+	at = instantOf(ms)
+	for i := range ids {
+		r, found, err := decodeLink(&fields[1+i])
 		if err != nil {
-			return nil, fmt.Errorf("record of link %s: %w", ids[i], err)
+			return at, nil, fmt.Errorf("record of link %s: %w", ids[i], err)
 		}
 		if found {
 			records = append(records, r)
 		}
 	}
-	return records, nil
+	return at, records, nil
 }
