@@ -19,19 +19,26 @@ type leaseCounter struct {
 	signpost.Store
 
 	mu    sync.Mutex
-	alive map[signpost.LeaseID]signpost.Lease
+	alive map[signpost.LeaseID]out
 	sweep int // the size at which expired leases are dropped
 }
 
+// out is a lease that is out. Its expiry is an instant of the store's clock, which can be another machine's; ends is when that
+// will be on this one's monotonic clock.
+type out struct {
+	key  signpost.Key
+	ends time.Time
+}
+
 func newLeaseCounter(s signpost.Store) *leaseCounter {
-	return &leaseCounter{Store: s, alive: map[signpost.LeaseID]signpost.Lease{}}
+	return &leaseCounter{Store: s, alive: map[signpost.LeaseID]out{}}
 }
 
 // Take implements [signpost.Store].
 func (c *leaseCounter) Take(ctx context.Context, q signpost.Request) (signpost.Decision, signpost.Commit, error) {
 	d, commit, err := c.Store.Take(ctx, q)
 	if err == nil && !d.Lease.IsZero() {
-		c.note(d.Lease, d.At)
+		c.note(d.Lease, d.Lease.Expires.Sub(d.At))
 	}
 	return d, commit, err
 }
@@ -39,7 +46,7 @@ func (c *leaseCounter) Take(ctx context.Context, q signpost.Request) (signpost.D
 // Release implements [signpost.Store].
 func (c *leaseCounter) Release(l signpost.Lease) {
 	c.mu.Lock()
-	if c.alive[l.ID].Key == l.Key { // else the store releases nothing
+	if c.alive[l.ID].key == l.Key { // else the store releases nothing
 		delete(c.alive, l.ID)
 	}
 	c.mu.Unlock()
@@ -54,7 +61,7 @@ func (c *leaseCounter) Renew(ctx context.Context, l signpost.Lease, at signpost.
 	}
 	renewed, err := r.Renew(ctx, l, at)
 	if err == nil {
-		c.note(renewed, renewed.Expires.Add(-signpost.LeaseLife))
+		c.note(renewed, signpost.LeaseLife)
 	}
 	return renewed, err
 }
@@ -77,7 +84,7 @@ func (c *leaseCounter) Reset(ctx context.Context, k signpost.Key) error {
 	if err == nil {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		maps.DeleteFunc(c.alive, func(_ signpost.LeaseID, l signpost.Lease) bool { return l.Key == k })
+		maps.DeleteFunc(c.alive, func(_ signpost.LeaseID, o out) bool { return o.key == k })
 	}
 	return err
 }
@@ -90,10 +97,11 @@ func (c *leaseCounter) Settle(ctx context.Context, k signpost.Key, at signpost.I
 	return errors.ErrUnsupported
 }
 
-func (c *leaseCounter) note(l signpost.Lease, now signpost.Instant) {
+func (c *leaseCounter) note(l signpost.Lease, life time.Duration) {
+	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.alive[l.ID] = l
+	c.alive[l.ID] = out{l.Key, now.Add(life)}
 	// Twice what was alive at the last sweep: each lease is looked at a constant number of times.
 	if len(c.alive) > c.sweep {
 		c.dropExpiredLocked(now)
@@ -101,14 +109,14 @@ func (c *leaseCounter) note(l signpost.Lease, now signpost.Instant) {
 	}
 }
 
-func (c *leaseCounter) dropExpiredLocked(now signpost.Instant) {
-	maps.DeleteFunc(c.alive, func(_ signpost.LeaseID, l signpost.Lease) bool { return l.Expires <= now })
+func (c *leaseCounter) dropExpiredLocked(now time.Time) {
+	maps.DeleteFunc(c.alive, func(_ signpost.LeaseID, o out) bool { return !now.Before(o.ends) })
 }
 
 // count returns how many leases are out.
 func (c *leaseCounter) count() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.dropExpiredLocked(signpost.InstantOf(time.Now()))
+	c.dropExpiredLocked(time.Now())
 	return len(c.alive)
 }
