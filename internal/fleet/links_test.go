@@ -20,8 +20,8 @@ const (
 	settled  = 30 * time.Second
 )
 
-// mint registers a link, in this process.
-func mint(t testing.TB, url string) link.Hash {
+// mint registers a link, in this process. It expires after a while, or never if that is 0.
+func mint(t testing.TB, url string, expires time.Duration) link.Hash {
 	t.Helper()
 	links, err := redis.OpenLinks(t.Context(), redis.Options{URL: url})
 	if err != nil {
@@ -29,6 +29,9 @@ func mint(t testing.TB, url string) link.Hash {
 	}
 	defer links.Close()
 	r := link.NewRecord(link.Mint(), link.Owner, "test", time.Now())
+	if expires != 0 {
+		r.Expires = time.Now().Add(expires)
+	}
 	if err := links.Add(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +88,7 @@ func TestRevocation(t *testing.T) {
 	const revocations = 20
 	var late []time.Duration
 	for i := range revocations {
-		h := mint(t, server.URL())
+		h := mint(t, server.URL(), 0)
 		warm(t, server, all, h)
 		by := all[i%3]
 		late = append(late, revoke(t, by, []*process{all[(i+1)%3], all[(i+2)%3]}, h)...)
@@ -109,7 +112,7 @@ func TestRevocationWithoutConnection(t *testing.T) {
 	server := redistest.Start(t)
 	all := fleet(t, server.URL(), 3)
 	for range 10 {
-		h := mint(t, server.URL())
+		h := mint(t, server.URL(), 0)
 		warm(t, server, all, h)
 		server.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 		server.Eventually("a process has revoked the link", func() bool {
@@ -132,7 +135,7 @@ func TestRevocationWithoutPushes(t *testing.T) {
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr)
 	deaf, other := start(t, setup{URL: proxy.URL()}, 0), start(t, setup{URL: server.URL()}, 0)
-	h := mint(t, server.URL())
+	h := mint(t, server.URL(), 0)
 	warm(t, server, []*process{deaf, other}, h)
 	proxy.Mute(true)
 	late := revoke(t, other, []*process{deaf}, h)[0]
@@ -150,7 +153,7 @@ func TestRevocationWithoutPushes(t *testing.T) {
 func TestLinksWithoutServer(t *testing.T) {
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	running, restarted := start(t, setup{URL: server.URL()}, 0), start(t, setup{URL: server.URL()}, 0)
-	h := mint(t, server.URL())
+	h := mint(t, server.URL(), 0)
 	warm(t, server, []*process{running, restarted}, h)
 	server.Kill()
 	restarted.kill()
@@ -167,5 +170,19 @@ func TestLinksWithoutServer(t *testing.T) {
 	server.Eventually("the restarted process resolves it", func() bool { return restarted.resolve(h) == nil })
 	if late := revoke(t, restarted, []*process{running}, h); late[0] > settled/2 {
 		t.Errorf("a revocation took %v to hold where the connection had been lost", late[0])
+	}
+}
+
+// Whether a link has expired is a matter of the server's clock, in processes whose own is ahead or behind by more than it lives.
+func TestLinksExpireByTheServersClock(t *testing.T) {
+	server := redistest.Start(t)
+	all := fleet(t, server.URL(), len(wrong))
+	for in, want := range map[time.Duration]error{time.Hour: nil, -time.Hour: link.ErrUnknown} {
+		h := mint(t, server.URL(), in)
+		for i, p := range all {
+			if err := p.resolve(h); !errors.Is(err, want) {
+				t.Errorf("a link that expires in %v, in a process whose clock is wrong by %v: error %v, want %v", in, wrong[i], err, want)
+			}
+		}
 	}
 }

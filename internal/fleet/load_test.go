@@ -138,7 +138,7 @@ func (l *load) take(ctx context.Context, s store, r *recorder, id keyID, q signp
 	}
 	told.InUse, told.Allowed, told.Granted = d.InUse, d.Concurrent, d.Admitted
 	if d.Admitted {
-		time.Sleep(rand.N(20 * time.Millisecond)) // the work
+		<-time.After(rand.N(20 * time.Millisecond)) // the work
 		told.Release = elapsed()
 		s.Release(d.Lease)
 		if !gone(ctx, s, d.Lease) {
