@@ -146,7 +146,7 @@ func (s *Store) owe(k signpost.Key, now signpost.Instant, counts []signpost.Coun
 // that the key is in is not, or no longer, in the period up.
 func (s *Store) settle(k signpost.Key, up *period) bool {
 	for {
-		now := s.clock.Now()
+		now := s.instant(k, 0)
 		counts, sending := s.ledger.claim(k, now)
 		switch {
 		case sending != nil:

@@ -82,6 +82,7 @@ type Store struct {
 	settler          signpost.Settler // nil: none
 	fallback         *memory.Store
 	clock            *clock.Clock
+	began            time.Time // where the clocks of the slices count from
 	timeout          time.Duration
 	cheap, expensive Policy
 	hooks            Hooks
@@ -108,6 +109,7 @@ func New(inner signpost.Store, o Options) (*Store, error) {
 	s := &Store{
 		inner:     inner,
 		clock:     clock.New(),
+		began:     time.Now(),
 		timeout:   o.Timeout,
 		cheap:     o.Cheap,
 		expensive: o.Expensive,

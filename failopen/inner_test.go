@@ -19,6 +19,7 @@ import (
 // inner is a store that works, until a test breaks it.
 type inner struct {
 	*memory.Store
+	ahead time.Duration // how far its clock is ahead of the process's
 
 	mu     sync.Mutex
 	before func(ctx context.Context, c called) error // runs in place of the server: it may be slow, fail or panic
@@ -76,6 +77,7 @@ func (i *inner) Take(ctx context.Context, q signpost.Request) (signpost.Decision
 	if err := i.enter(ctx, called{op: "take", key: q.Key}); err != nil {
 		return signpost.Decision{}, signpost.Commit{}, err
 	}
+	q.At = i.instant(q.At)
 	d, c, err := i.Store.Take(ctx, q)
 	i.lie(&d)
 	return d, c, err
@@ -85,9 +87,18 @@ func (i *inner) Peek(ctx context.Context, q signpost.Request) (signpost.Decision
 	if err := i.enter(ctx, called{op: "peek", key: q.Key}); err != nil {
 		return signpost.Decision{}, signpost.Commit{}, err
 	}
+	q.At = i.instant(q.At)
 	d, c, err := i.Store.Peek(ctx, q)
 	i.lie(&d)
 	return d, c, err
+}
+
+// instant returns at, or the instant of the store's clock.
+func (i *inner) instant(at signpost.Instant) signpost.Instant {
+	if at == 0 && i.ahead != 0 {
+		return signpost.InstantOf(time.Now().Add(i.ahead))
+	}
+	return at
 }
 
 func (i *inner) lie(d *signpost.Decision) {
@@ -131,7 +142,7 @@ func (i *inner) Settle(ctx context.Context, k signpost.Key, at signpost.Instant,
 	if err := i.enter(ctx, called{op: "settle", key: k, counts: counts}); err != nil {
 		return err
 	}
-	return i.Store.Settle(ctx, k, at, counts)
+	return i.Store.Settle(ctx, k, i.instant(at), counts)
 }
 
 func (i *inner) Slice(k signpost.Key) string {

@@ -45,7 +45,7 @@ func (s *Store) releaseInner(l signpost.Lease) {
 
 // Renew implements [signpost.Renewer], where the lease was granted.
 func (s *Store) Renew(ctx context.Context, l signpost.Lease, at signpost.Instant) (signpost.Lease, error) {
-	renewed, err := s.fallback.Renew(ctx, l, at)
+	renewed, err := s.fallback.Renew(ctx, l, s.instant(l.Key, at))
 	if err == nil || l.Fallback {
 		return renewed, err
 	}
@@ -77,7 +77,7 @@ func (s *Store) Inspect(ctx context.Context, k signpost.Key, at signpost.Instant
 		},
 	})
 	if errors.Is(err, ErrDegraded) {
-		in, _ = s.fallback.Inspect(ctx, k, at)
+		in, _ = s.fallback.Inspect(ctx, k, s.instant(k, at))
 	}
 	if err != nil {
 		return in, fmt.Errorf("inspect key %v: %w", k, err)
@@ -118,10 +118,7 @@ func (s *Store) Settle(ctx context.Context, k signpost.Key, at signpost.Instant,
 		return struct{}{}, s.settler.Settle(ctx, k, at, counts)
 	}})
 	if errors.Is(err, errNotSent) {
-		now := at
-		if now == 0 {
-			now = s.clock.Now()
-		}
+		now := s.instant(k, at)
 		s.owe(k, now, counts)
 		return s.fallback.Settle(ctx, k, now, counts)
 	}

@@ -25,6 +25,7 @@ type slice struct {
 	up atomic.Pointer[period]
 	// tag is that of the last key that met a failure, in which the slice is probed.
 	tag   atomic.Uint64
+	zero  atomic.Int64 // the slice's clock as the Store began, in Unix milliseconds; 0: not known yet
 	calls atomic.Int64 // inside the store
 }
 

@@ -21,8 +21,12 @@ type answer struct {
 func (s *Store) Take(ctx context.Context, q signpost.Request) (signpost.Decision, signpost.Commit, error) {
 	a, unanswered := ask(ctx, s, q.Key, s.take(q))
 	if !errors.Is(unanswered, ErrDegraded) {
+		if unanswered == nil && q.At == 0 {
+			s.learn(q.Key, a.decision.At)
+		}
 		return a.decision, a.commit, unanswered
 	}
+	q.At = s.instant(q.Key, q.At)
 	if d, decided := s.byPolicy(&q, signpost.Judge); decided {
 		return d, signpost.Commit{}, nil
 	}
@@ -65,12 +69,17 @@ func (s *Store) Peek(ctx context.Context, q signpost.Request) (signpost.Decision
 		},
 	})
 	if !errors.Is(unanswered, ErrDegraded) {
+		if unanswered == nil && q.At == 0 {
+			s.learn(q.Key, a.decision.At)
+		}
 		return a.decision, a.commit, unanswered
 	}
-	if d, decided := s.byPolicy(&q, signpost.JudgePeek); decided {
+	here := q // the call can outlive this one, and read q
+	here.At = s.instant(q.Key, q.At)
+	if d, decided := s.byPolicy(&here, signpost.JudgePeek); decided {
 		return d, signpost.Commit{}, nil
 	}
-	d, _, err := s.fallback.Peek(ctx, q)
+	d, _, err := s.fallback.Peek(ctx, here)
 	if err != nil {
 		return signpost.Decision{}, signpost.Commit{}, err
 	}
@@ -84,15 +93,11 @@ func (s *Store) byPolicy(q *signpost.Request, judge func(*signpost.Raw, *signpos
 	if q.Expensive {
 		policy = s.expensive
 	}
-	now := q.At
-	if now == 0 {
-		now = s.clock.Now()
-	}
 	switch policy {
 	case Deny:
-		return signpost.Denied(q, now, denyWait), true
+		return signpost.Denied(q, q.At, denyWait), true
 	case Allow:
-		d = judge(&signpost.Raw{Now: now}, q)
+		d = judge(&signpost.Raw{Now: q.At}, q)
 		d.Degraded = true
 		d.Lease.Fallback = !d.Lease.IsZero()
 		return d, true
