@@ -5,6 +5,7 @@ package failopen_test
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/signposthq/signpost"
@@ -21,6 +22,7 @@ func TestOutageByTheStoresClock(t *testing.T) {
 				time.Sleep(5 * time.Second) // the monotonic clock carries it on
 				b.inner.breaks(dead)
 				b.take(cheap("other")) // degrades; it was sent
+				synctest.Wait()
 				now := func() signpost.Instant { return signpost.InstantOf(time.Now().Add(ahead)) }
 				d := b.wantTake(cheap("a"), policy != failopen.Deny, true)
 				if off := d.At.Sub(now()); off < -time.Millisecond || off > time.Millisecond {

@@ -18,6 +18,9 @@
 // A caller that goes away is no outage. One whose deadline is nearer than the timeout gets a local answer a little
 // before it, and its call goes on without it: only a failure, or the whole timeout, degrades the slice.
 //
+// What is decided here goes by the store's clock, as its last answer told it and the monotonic clock has carried it on; by the process's until there
+// was an answer. So the clocks of processes may be wrong.
+//
 // # What it costs
 //
 //   - A request waits for the store at most the timeout (1 s unless set), once per slice and outage.
