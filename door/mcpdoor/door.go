@@ -35,7 +35,7 @@ type Options struct {
 	// what cancels a call always passes.
 	Guard signpost.Bound
 
-	// LimitsTool makes AddTo add the tool that LimitsToolName names.
+	// LimitsTool makes AddTo add the tool that LimitsToolName names, in place of the server's if it has one. It is free.
 	LimitsTool bool
 
 	// Realm is the realm of WWW-Authenticate in a 401; empty means "mcp".
@@ -95,11 +95,14 @@ func New(l *signpost.Limiter, o Options) (*Door, error) {
 	if err != nil {
 		faults = append(faults, err)
 	}
+	if err == nil && o.LimitsTool {
+		if _, charged := charges.tools[LimitsToolName]; charged {
+			faults = append(faults, fmt.Errorf("mcpdoor: Charges name the tool %q, which is free because of LimitsTool", LimitsToolName))
+		}
+		charges.free = LimitsToolName
+	}
 	if len(faults) > 0 {
 		return nil, errors.Join(faults...)
-	}
-	if o.LimitsTool {
-		charges.free = LimitsToolName
 	}
 	return &Door{limiter: l, o: o, charges: charges, guard: newGuard(o.Guard)}, nil
 }

@@ -33,6 +33,15 @@ func TestNewListsEveryFault(t *testing.T) {
 	}
 }
 
+func TestLimitsToolIsFree(t *testing.T) {
+	_, err := mcpdoor.New(signpost.New(newStore(), signpost.Options{}), mcpdoor.Options{
+		Identify: mcpdoor.Fixed(httpdoor.Caller{}), LimitsTool: true, Charges: mcpdoor.Charges{Costs: map[string]uint32{"limits": 2}},
+	})
+	if err == nil || !strings.Contains(err.Error(), `"limits", which is free`) {
+		t.Errorf("%v", err)
+	}
+}
+
 // The model reads what happened, how long to wait and that nothing was executed; a program reads the same.
 func TestRefusedCall(t *testing.T) {
 	each(t, everyMode, func(t *testing.T, m mode) {

@@ -4,6 +4,7 @@
 package mcpdoor
 
 import (
+	"context"
 	"net/http"
 	"reflect"
 	"sync/atomic"
@@ -15,10 +16,21 @@ import (
 	"github.com/signposthq/signpost/door/render"
 )
 
-// exchange is one HTTP request under way, for the messages that came in it.
+// exchange is one HTTP request under way, for the messages that came in it. It is its context, too.
 type exchange struct {
+	context.Context
 	caller   httpdoor.Caller
 	degraded atomic.Bool // one of its messages was answered so
+}
+
+type exchangeKey struct{}
+
+// Value implements context.Context.
+func (x *exchange) Value(key any) any {
+	if key == (exchangeKey{}) {
+		return x
+	}
+	return x.Context.Value(key)
 }
 
 // Wrap returns a handler that identifies who sends each HTTP request, and hands it to the handler of a server that the door was
@@ -27,6 +39,9 @@ type exchange struct {
 // fields had not left before.
 //
 // A CORS preflight passes, as it carries no credential. Layers of package auth of the SDK belong outside Wrap.
+//
+// The older transport of the SDK, its SSEHandler, hands a message nothing of the request that it came in: there, every message of a session counts for the
+// credential that the session was opened with.
 func (d *Door) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if httpdoor.IsPreflight(r) {
@@ -42,13 +57,13 @@ func (d *Door) Wrap(next http.Handler) http.Handler {
 		if header == nil {
 			header = http.Header{}
 		}
-		inner := *r
+		x := &exchange{Context: r.Context(), caller: caller}
+		inner := r.WithContext(x)
 		inner.Header = header
-		x := &exchange{caller: caller}
 		id := identity(header)
 		d.exchanges.Store(id, x)
 		defer d.exchanges.Delete(id)
-		next.ServeHTTP(&writer{ResponseWriter: w, exchange: x}, &inner)
+		next.ServeHTTP(&writer{ResponseWriter: w, exchange: x}, inner)
 	})
 }
 
@@ -70,9 +85,12 @@ func (d *Door) turnAway(w http.ResponseWriter, r *http.Request, err error) {
 // exchangeOf returns the HTTP request that a message came in, or nil if it is over, or did not pass Wrap. The SDK hands a
 // message neither its request nor, in a session, its context. But the header is the very map that Wrap let through, and as long as
 // anybody has that map, no other is where it is.
-func (d *Door) exchangeOf(extra *mcp.RequestExtra) *exchange {
+//
+// Without a header there is only the context, of the request that opened the session.
+func (d *Door) exchangeOf(ctx context.Context, extra *mcp.RequestExtra) *exchange {
 	if extra.Header == nil {
-		return nil
+		x, _ := ctx.Value(exchangeKey{}).(*exchange)
+		return x
 	}
 	x, _ := d.exchanges.Load(identity(extra.Header))
 	found, _ := x.(*exchange)

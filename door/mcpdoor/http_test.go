@@ -230,6 +230,30 @@ func TestTokenInfo(t *testing.T) {
 	})
 }
 
+// The transport of 2024-11-05: the answers come on a stream that was opened before.
+func TestOlderTransport(t *testing.T) {
+	b := newBench(t, overHTTP[0], "2/min", mcpdoor.Options{Charges: slowIsExpensive})
+	srv := httptest.NewServer(b.door.Wrap(mcp.NewSSEHandler(func(*http.Request) *mcp.Server { return b.server }, nil)))
+	t.Cleanup(srv.Close)
+	for _, word := range []string{"alice", "bob"} {
+		client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
+		s, err := client.Connect(context.Background(), &mcp.SSEClientTransport{Endpoint: srv.URL, HTTPClient: &http.Client{Transport: newAs(word)}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		for i := range 3 {
+			if res := call(t, s, "echo"); res.IsError != (i == 2) {
+				t.Errorf("%s, call %d: %s", word, i+1, text(res))
+			}
+		}
+	}
+	_, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), &mcp.SSEClientTransport{Endpoint: srv.URL, HTTPClient: &http.Client{Transport: newAs("stranger")}}, nil)
+	if err == nil {
+		t.Error("a stranger has a session")
+	}
+}
+
 func TestPreflightPasses(t *testing.T) {
 	b := newBench(t, overHTTP[0], "1/min", mcpdoor.Options{})
 	r, err := http.NewRequestWithContext(t.Context(), "OPTIONS", b.url, nil)

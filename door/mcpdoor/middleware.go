@@ -102,7 +102,7 @@ func (c *call) identify(extra *mcp.RequestExtra) *refusal {
 	if extra == nil {
 		extra = &mcp.RequestExtra{}
 	}
-	if c.exchange = c.door.exchangeOf(extra); c.exchange != nil {
+	if c.exchange = c.door.exchangeOf(c.ctx.Context, extra); c.exchange != nil {
 		c.caller = c.exchange.caller
 		return nil
 	}
