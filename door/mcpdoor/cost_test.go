@@ -6,6 +6,7 @@ package mcpdoor
 import (
 	"context"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -40,6 +41,30 @@ func TestAllocations(t *testing.T) {
 		}
 	}); got > 6 {
 		t.Errorf("%v allocations, want at most 6", got)
+	}
+}
+
+// A door remembers no request that is over.
+func TestNothingIsKeptOfARequest(t *testing.T) {
+	d, err := New(signpost.New(memory.New(memory.Options{}), signpost.Options{}), Options{Identify: Fixed(httpdoor.Caller{Key: key, Bound: signpost.DefaultBound()})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside := 0
+	count := func() (n int) {
+		d.exchanges.Range(func(any, any) bool { n++; return true })
+		return n
+	}
+	h := d.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		inside = count()
+		panic(http.ErrAbortHandler)
+	}))
+	func() {
+		defer func() { _ = recover() }()
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/", nil))
+	}()
+	if inside != 1 || count() != 0 {
+		t.Errorf("%d requests during one, %d after it", inside, count())
 	}
 }
 

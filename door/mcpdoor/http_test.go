@@ -302,6 +302,22 @@ func TestDegraded(t *testing.T) {
 	})
 }
 
+// The fields leave with the first that a tool says, and what was known by then is in them.
+func TestDegradedBeforeTheResult(t *testing.T) {
+	b := newBench(t, overHTTP[2], "6/min", mcpdoor.Options{})
+	b.store.set(func(s *store) { s.degraded = true })
+	say := func(ctx context.Context, r *mcp.CallToolRequest) {
+		if err := r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: "token"}); err != nil {
+			t.Error(err)
+		}
+	}
+	b.tool.Store(&say)
+	res, body := b.post("alice", "", callEcho)
+	if res.Header.Get(render.Marker) != "degraded" || !strings.Contains(body, "notifications/progress") || !strings.Contains(body, `"degraded":true`) {
+		t.Errorf("%v\n%s", res.Header, body)
+	}
+}
+
 // A store that does not answer harms no session: the model is told that nothing was executed.
 func TestStoreThatFails(t *testing.T) {
 	each(t, everyMode, func(t *testing.T, m mode) {

@@ -266,32 +266,40 @@ func TestCommitGate(t *testing.T) {
 	})
 }
 
-// A call that is cancelled while its count is written has no result.
-func TestCancelledAtTheGate(t *testing.T) {
-	events := make(chan mcpdoor.Event, 100)
-	b := newBench(t, inMemory, "10/min", mcpdoor.Options{Charges: mcpdoor.Charges{Expensive: []string{"echo"}}, Observe: func(e mcpdoor.Event) { events <- e }})
-	s := b.connect("alice", nil)
-	p := newPromise()
-	b.store.set(func(s *store) { s.commit = p.commit() })
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		_, err := s.CallTool(ctx, &mcp.CallToolParams{Name: "echo"})
-		ended <- err
-	}()
-	eventually(t, "the tool has run", func() bool { return b.runs.Load() == 1 })
-	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-	eventually(t, "the lease is back", func() bool { return b.store.releases() == 1 })
-	for e := range events {
-		if e.Method == "tools/call" {
-			if e.Outcome != httpdoor.Aborted || !errors.Is(e.Err, context.Canceled) {
-				t.Errorf("observed %s: %v", e.Outcome, e.Err)
+// A call that is cancelled while it is decided, or while its count is written, has no result. Its lease does not wait for either.
+func TestCancelledBesideTheWork(t *testing.T) {
+	for _, atTheGate := range []bool{false, true} {
+		events := make(chan mcpdoor.Event, 100)
+		b := newBench(t, inMemory, "10/min", mcpdoor.Options{Charges: mcpdoor.Charges{Expensive: []string{"echo"}}, Observe: func(e mcpdoor.Event) { events <- e }})
+		s := b.connect("alice", nil)
+		p := newPromise()
+		b.store.set(func(s *store) { s.commit, s.hang = p.commit(), !atTheGate })
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			_, err := s.CallTool(ctx, &mcp.CallToolParams{Name: "echo"})
+			ended <- err
+		}()
+		if atTheGate {
+			eventually(t, "the tool has run, and the lease is back", func() bool { return b.runs.Load() == 1 && b.store.releases() == 1 })
+		} else {
+			eventually(t, "the take has begun", func() bool { return b.store.takes() == 1 })
+		}
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		for e := range events {
+			if e.Method == "tools/call" {
+				if e.Outcome != httpdoor.Aborted || !errors.Is(e.Err, context.Canceled) {
+					t.Errorf("observed %s: %v", e.Outcome, e.Err)
+				}
+				break
 			}
-			break
+		}
+		p.settle(nil)
+		if b.store.releases() != 1 || int(b.runs.Load()) != map[bool]int{true: 1}[atTheGate] {
+			t.Errorf("%d releases, %d runs", b.store.releases(), b.runs.Load())
 		}
 	}
-	p.settle(nil)
 }

@@ -37,6 +37,7 @@ type store struct {
 	err      error            // of every take
 	deny     bool             // without a look, as a store that does not answer
 	degraded bool             // every decision
+	hang     bool             // every take, until its context ends
 	taken    []signpost.Request
 	released int
 	renewed  int
@@ -48,8 +49,12 @@ func (s *store) Take(ctx context.Context, q signpost.Request) (signpost.Decision
 	s.mu.Lock()
 	s.taken = append(s.taken, q)
 	q.At = s.at
-	err, commit, degraded, deny := s.err, s.commit, s.degraded, s.deny
+	err, commit, degraded, deny, hang := s.err, s.commit, s.degraded, s.deny, s.hang
 	s.mu.Unlock()
+	if hang {
+		<-ctx.Done()
+		return signpost.Decision{}, signpost.Commit{}, ctx.Err()
+	}
 	if err != nil {
 		return signpost.Decision{}, signpost.Commit{}, err
 	}
