@@ -52,7 +52,7 @@ type Options struct {
 // Event is what Observe is told.
 type Event struct {
 	Method   string
-	Tool     string // the name in a tools/call, as the caller gave it
+	Tool     string // the name in a tools/call, as the caller gave it: it may be anything, and is no label for a metric
 	Outcome  httpdoor.Outcome
 	Caller   httpdoor.Caller   // the zero Caller if none was identified
 	Decision signpost.Decision // the zero Decision if none was made; Degraded if the answer was

@@ -12,9 +12,11 @@ import (
 	"github.com/signposthq/signpost/store/memory"
 )
 
-// DefaultGuard is how many free messages one caller may send unless the door is told otherwise: a hundred a second, for a minute. It is far above
+// DefaultGuard returns how many free messages one caller may send unless the door is told otherwise: a hundred a second, for a minute. It is far above
 // what a client needs that is not in a loop. Its concurrency has no meaning.
-var DefaultGuard = signpost.MustParseBound("6000/min")
+func DefaultGuard() signpost.Bound { return defaultGuard }
+
+var defaultGuard = signpost.MustParseBound("6000/min")
 
 // guardKeys is how many callers a guard remembers. When there would be more, and all are in use, it forgets them all: they get their
 // free messages anew.
@@ -30,7 +32,7 @@ type guard struct {
 // newGuard returns a guard; the zero Bound means DefaultGuard.
 func newGuard(bound signpost.Bound) *guard {
 	if bound.IsZero() {
-		bound = DefaultGuard
+		bound = defaultGuard
 	}
 	return &guard{signpost.New(memory.New(memory.Options{MaxKeys: guardKeys}), signpost.Options{}), bound}
 }
