@@ -10,6 +10,9 @@ import (
 
 	"github.com/signposthq/signpost"
 	"github.com/signposthq/signpost/internal/redistest"
+	"github.com/signposthq/signpost/store/disk"
+	"github.com/signposthq/signpost/store/memory"
+	"github.com/signposthq/signpost/store/redis"
 	"github.com/signposthq/signpost/store/storetest"
 )
 
@@ -48,7 +51,30 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// Eight processes with thousands of takers cross the edges of windows. Everything that they were told is one exact count.
+// One random stream of operations has the same answers everywhere: in memory, on a disk, on a server, on a Cluster, and through a process whose
+// clock is wrong.
+func TestSame(t *testing.T) {
+	single, cluster := topologies["single"](t), topologies["cluster"](t)
+	opened := func(s signpost.Store, err error) signpost.Store {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	storetest.Same(t, map[string]func(testing.TB) signpost.Store{
+		"memory": func(testing.TB) signpost.Store { return memory.New(memory.Options{}) },
+		"disk": func(t testing.TB) signpost.Store {
+			return opened(disk.Open(t.TempDir(), disk.Options{Sync: disk.SyncOff}))
+		},
+		"redis":   func(t testing.TB) signpost.Store { return opened(redis.Open(t.Context(), redis.Options{URL: single})) },
+		"cluster": func(t testing.TB) signpost.Store { return opened(redis.Open(t.Context(), redis.Options{URL: cluster})) },
+		"process": func(t testing.TB) signpost.Store {
+			return start(t, setup{URL: topologies["single"](t), Guard: true}, wrong[4])
+		},
+	})
+}
+
+// Eight processes with thousands of takers cross the edges of windows, while most of their clocks step to and fro. Everything that they were told is one exact count.
 func TestExact(t *testing.T) {
 	for name, topology := range topologies {
 		t.Run(name, func(t *testing.T) {
@@ -65,6 +91,8 @@ func TestExact(t *testing.T) {
 					{Keys: 4, Bounds: []string{"9/s 2 concurrent"}, Costs: []uint32{1, 2}, Leases: true},
 				},
 			}
+			ended, jumped := make(chan struct{}), make(chan struct{})
+			go func() { defer close(jumped); jump(t, all, ended) }()
 			told := make(chan *seen, processes)
 			for _, p := range all {
 				go func() {
@@ -80,6 +108,8 @@ func TestExact(t *testing.T) {
 			for range all {
 				each = append(each, <-told)
 			}
+			close(ended)
+			<-jumped
 			if t.Failed() {
 				return
 			}

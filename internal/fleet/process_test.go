@@ -26,6 +26,8 @@ type process struct {
 	t   testing.TB
 	cmd *exec.Cmd
 	in  io.Closer
+	// step makes the clock wrong by something else; nil if it is right.
+	step func(skew time.Duration) error
 
 	mu      sync.Mutex
 	calls   *gob.Encoder
@@ -60,7 +62,7 @@ func start(t testing.TB, o setup, skew time.Duration) *process {
 	}
 	p.cmd.Stderr = os.Stderr
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := startSkewed(p.cmd, skew); err != nil {
+	if p.step, err = startSkewed(p.cmd, skew); err != nil {
 		t.Fatalf("start a worker whose clock is wrong by %v: %v", skew, err)
 	}
 	p.in, p.calls = in, gob.NewEncoder(in)
@@ -81,14 +83,49 @@ func start(t testing.TB, o setup, skew time.Duration) *process {
 	if err := p.calls.Encode(o); err != nil {
 		t.Fatalf("tell the worker what to open: %v", err)
 	}
-	r, err := p.call(t.Context(), call{Op: "clock"})
+	p.wantSkew(skew)
+	return p
+}
+
+// wantSkew fails the test unless the clock of the process is wrong by skew.
+func (p *process) wantSkew(skew time.Duration) {
+	p.t.Helper()
+	r, err := p.call(p.t.Context(), call{Op: "clock"})
 	if err != nil {
-		t.Fatalf("the worker did not open its store: %v", err)
+		p.t.Fatalf("the worker did not open its store: %v", err)
 	}
 	if off := time.Until(r.Wall) - skew; off > liveness || off < -liveness {
-		t.Fatalf("the clock of the worker is wrong by %v, want %v", off+skew, skew)
+		p.t.Fatalf("the clock of the worker is wrong by %v, want %v", off+skew, skew)
 	}
-	return p
+}
+
+// jump makes the clocks that are wrong step to and fro until the channel is closed.
+func jump(t testing.TB, all []*process, ended <-chan struct{}) {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for i := 0; ; i++ {
+		select {
+		case <-tick.C:
+		case <-ended:
+			return
+		}
+		if p := all[i%len(all)]; p.step != nil {
+			if err := p.step(wrong[i*5%len(wrong)]); err != nil {
+				t.Errorf("make a clock step: %v", err)
+				return
+			}
+		}
+	}
+}
+
+func TestClocksStep(t *testing.T) {
+	p := start(t, setup{URL: "redis://127.0.0.1:1"}, wrong[3])
+	for _, skew := range wrong {
+		if err := p.step(skew); err != nil {
+			t.Fatal(err)
+		}
+		p.wantSkew(skew)
+	}
 }
 
 // kill ends the process as kill -9 does.

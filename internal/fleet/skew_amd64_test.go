@@ -21,47 +21,54 @@ const skews = true
 
 // startSkewed starts a process whose wall clock is wrong by skew, for all of its code. A process reads its clocks through the
 // function __vdso_clock_gettime, which the kernel gives it. The process is held before its first instruction, and
-// its copy of that function becomes one that asks the kernel, and adds seconds to the wall clock.
-func startSkewed(cmd *exec.Cmd, skew time.Duration) error {
+// its copy of that function becomes one that asks the kernel, and adds seconds to the wall clock. The function that is returned makes
+// the clock step: from then on it is wrong by another skew.
+func startSkewed(cmd *exec.Cmd, skew time.Duration) (step func(time.Duration) error, _ error) {
 	if skew == 0 {
-		return cmd.Start()
-	}
-	if skew%time.Second != 0 {
-		return errors.New("a clock can be wrong by whole seconds only")
+		return nil, cmd.Start()
 	}
 	runtime.LockOSThread() // only the thread that holds a process may touch it
 	defer runtime.UnlockOSThread()
 	cmd.SysProcAttr.Ptrace = true
 	if err := cmd.Start(); err != nil {
-		return err
+		return nil, err
 	}
 	pid := cmd.Process.Pid
 	var status syscall.WaitStatus
 	if _, err := syscall.Wait4(pid, &status, 0, nil); err != nil || !status.Stopped() {
-		return fmt.Errorf("hold the process: status %x, error %w", status, err)
+		return nil, fmt.Errorf("hold the process: status %x, error %w", status, err)
 	}
 	at, err := clockOf(pid)
 	if err != nil {
 		cmd.Process.Kill()
-		return fmt.Errorf("find the clock of the process: %w", err)
+		return nil, fmt.Errorf("find the clock of the process: %w", err)
 	}
 	code := []byte{
 		0xb8, 228, 0, 0, 0, // mov eax, clock_gettime
 		0x0f, 0x05, //         syscall
 		0x85, 0xff, //         test edi, edi: 0 is the wall clock
-		0x75, 13, //           jne ret
-		0x48, 0xba, //         mov rdx, seconds
-	}
-	code = binary.LittleEndian.AppendUint64(code, uint64(skew/time.Second))
-	code = append(code,
+		0x75, 10, //           jne ret
+		0x48, 0x8b, 0x15, 6, 0, 0, 0, // mov rdx, [seconds]
 		0x48, 0x01, 0x16, //   add [rsi], rdx
 		0xc3, //               ret
-	)
+		0, 0,
+	}
+	secondsAt := int64(at) + int64(len(code))
+	seconds := func(d time.Duration) []byte { return binary.LittleEndian.AppendUint64(nil, uint64(d/time.Second)) }
+	code = append(code, seconds(skew)...)
 	if _, err := syscall.PtracePokeText(pid, at, code); err != nil {
 		cmd.Process.Kill()
-		return fmt.Errorf("change the clock of the process: %w", err)
+		return nil, fmt.Errorf("change the clock of the process: %w", err)
 	}
-	return syscall.PtraceDetach(pid)
+	return func(d time.Duration) error {
+		memory, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", pid), os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		defer memory.Close()
+		_, err = memory.WriteAt(seconds(d), secondsAt)
+		return err
+	}, syscall.PtraceDetach(pid)
 }
 
 // clockOf returns where the function is in a process that is held.

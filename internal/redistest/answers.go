@@ -11,16 +11,24 @@ import (
 	"strings"
 )
 
-// answers reads what a server says value by value, and leaves out pushes while the proxy is mute.
+// answers reads what a server says value by value, and leaves out pushes while the proxy is mute. What is not of the protocol, such as
+// TLS, it reads as it is.
 type answers struct {
 	in    *bufio.Reader
 	proxy *Proxy
 	rest  []byte // of a value that has been read
+	other bool   // it is not of the protocol
 }
 
 // Read implements [io.Reader].
 func (a *answers) Read(b []byte) (int, error) {
 	for len(a.rest) == 0 {
+		if first, err := a.in.Peek(1); err == nil && !strings.Contains("+-:_#,($=!*~>%", string(first)) {
+			a.other = true
+		}
+		if a.other {
+			return a.in.Read(b)
+		}
 		value, err := a.value(nil)
 		if err != nil {
 			return 0, err

@@ -3,10 +3,20 @@
 
 package redis
 
-import "time"
+import (
+	"time"
+
+	"github.com/signposthq/signpost"
+)
 
 // Known returns how many full keys a store knows of.
 func Known(s *Store) int64 { return s.facts.known.Load() }
+
+// RefuseLate has a caller that looked at the clock some time ago be refused by what is known now.
+func RefuseLate(s *Store, q signpost.Request, ago time.Duration) (d signpost.Decision, refused bool) {
+	refused = s.facts.refuse(&q, s.facts.now()-ago, &d)
+	return d, refused
+}
 
 // Age lets time pass for what a registry remembers.
 func Age(l *Links, d time.Duration) { l.known.began = l.known.began.Add(-d) }

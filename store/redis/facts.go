@@ -70,7 +70,8 @@ func (f *facts) refuse(q *signpost.Request, now time.Duration, d *signpost.Decis
 		return false
 	}
 	raw := known.raw
-	raw.Now = raw.Now.Add(now - known.sent)
+	// A caller that was held up after it looked at the clock can meet what was asked later. It is refused by that, and so as of then.
+	raw.Now = raw.Now.Add(max(0, now-known.sent))
 	signpost.JudgeInto(&raw, q, d)
 	switch {
 	case !refusedByWindow(d):

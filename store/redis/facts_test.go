@@ -111,6 +111,20 @@ func TestFactsEnd(t *testing.T) {
 	}
 }
 
+// A caller that was held up is not refused at an instant before that of the count which refuses it.
+func TestFactsOfTheFuture(t *testing.T) {
+	server := redistest.Start(t)
+	s := open(t, redis.Options{URL: server.URL()})
+	q := request("late", "1/366d")
+	take(t, s, q)
+	known := take(t, s, q)
+	for _, ago := range []time.Duration{time.Millisecond, time.Minute, 400 * 24 * time.Hour} {
+		if d, refused := redis.RefuseLate(s, q, ago); !refused || d.At != known.At || d.Windows()[0] != known.Windows()[0] {
+			t.Errorf("held up for %v: refused=%v at %d by %+v, want at %d by %+v", ago, refused, d.At, d.Windows()[0], known.At, known.Windows()[0])
+		}
+	}
+}
+
 // Concurrency is asked about each time: the moment that a lease is back, another one can have it.
 func TestConcurrencyIsNoFact(t *testing.T) {
 	server := redistest.Start(t)
