@@ -5,6 +5,7 @@ package fleet
 
 import (
 	"crypto/rand"
+	"fmt"
 	"testing"
 	"time"
 
@@ -74,54 +75,76 @@ func TestSame(t *testing.T) {
 	})
 }
 
-// Eight processes with thousands of takers cross the edges of windows, while most of their clocks step to and fro. Everything that they were told is one exact count.
+// Eight processes with thousands of takers cross the edges of windows, while most of their clocks step to and fro. Everything that they
+// were told is one exact count.
 func TestExact(t *testing.T) {
 	for name, topology := range topologies {
 		t.Run(name, func(t *testing.T) {
-			const processes = 8
-			all := fleet(t, topology(t), processes)
-			l := &load{
-				Prefix: "exact " + rand.Text(), Takers: 400, For: 5 * time.Second,
-				Kinds: []kind{
-					{Keys: 3, Bounds: []string{"50/s"}, Costs: []uint32{0, 1}},
-					{Keys: 8, Bounds: []string{"7/s 20/2s 100/hour"}, Costs: []uint32{1, 1, 2, 5}},
-					{Keys: 3, Bounds: []string{"40/s 100000/day", "25/s 100000/day", "60/s 120/2s"}, Costs: []uint32{1, 3}},
-					{Keys: 100, Bounds: []string{"2/s 5/3s", "3/s 9/5s 1000/week"}, Costs: []uint32{1}},
-					{Keys: 4, Bounds: []string{"100000/hour 5 concurrent", "100000/hour 3 concurrent"}, Costs: []uint32{1}, Leases: true},
-					{Keys: 4, Bounds: []string{"9/s 2 concurrent"}, Costs: []uint32{1, 2}, Leases: true},
-				},
+			all := fleet(t, topology(t), 8)
+			for range 3 {
+				l := &load{
+					Prefix: "exact " + rand.Text(), Takers: 400, For: 5 * time.Second,
+					Kinds: []kind{
+						{Keys: 3, Bounds: []string{"50/s"}, Costs: []uint32{0, 1}},
+						{Keys: 8, Bounds: []string{"7/s 20/2s 100/hour"}, Costs: []uint32{1, 1, 2, 5}},
+						{Keys: 3, Bounds: []string{"40/s 100000/day", "25/s 100000/day", "60/s 120/2s"}, Costs: []uint32{1, 3}},
+						{Keys: 100, Bounds: []string{"2/s 5/3s", "3/s 9/5s 1000/week"}, Costs: []uint32{1}},
+						{Keys: 4, Bounds: []string{"100000/hour 5 concurrent", "100000/hour 3 concurrent"}, Costs: []uint32{1}, Leases: true},
+						{Keys: 4, Bounds: []string{"9/s 2 concurrent"}, Costs: []uint32{1, 2}, Leases: true},
+					},
+				}
+				sum := l.runIn(t, all)
+				if sum.Unwell == 0 {
+					proveLoad(t, l, sum, all[0])
+					return
+				}
+				// What is proved holds while the server answers, and on a machine that is too busy it may be late for a process.
+				t.Logf("the server did not answer %d takes in time; once more", sum.Unwell)
 			}
-			ended, jumped := make(chan struct{}), make(chan struct{})
-			go func() { defer close(jumped); jump(t, all, ended) }()
-			told := make(chan *seen, processes)
-			for _, p := range all {
-				go func() {
-					r, err := p.call(t.Context(), call{Op: "load", Load: l})
-					if err != nil {
-						t.Error(err)
-						r.Seen = &seen{}
-					}
-					told <- r.Seen
-				}()
-			}
-			var each []*seen
-			for range all {
-				each = append(each, <-told)
-			}
-			close(ended)
-			<-jumped
-			if t.Failed() {
-				return
-			}
-			proveLoad(t, l, each, all[0])
+			t.Error("the server was late three times")
 		})
 	}
 }
 
-// proveLoad proves what all processes were told, and compares it with what is on the server.
-func proveLoad(t *testing.T, l *load, each []*seen, s signpost.Store) {
+// runIn loads the store of several processes at once, and returns what they were told.
+func (l *load) runIn(t *testing.T, all []*process) *seen {
 	t.Helper()
-	sum := together(each)
+	for _, p := range all { // so that every node is connected
+		for i := range 30 {
+			q := signpost.Request{Key: signpost.KeyOf("warm", fmt.Sprint(i)), Bound: signpost.MustParseBound("1/s")}
+			if _, _, err := p.Take(t.Context(), q); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	ended, jumped := make(chan struct{}), make(chan struct{})
+	go func() { defer close(jumped); jump(t, all, ended) }()
+	told := make(chan *seen, len(all))
+	for _, p := range all {
+		go func() {
+			r, err := p.call(t.Context(), call{Op: "load", Load: l})
+			if err != nil {
+				t.Error(err)
+				r.Seen = &seen{}
+			}
+			told <- r.Seen
+		}()
+	}
+	var each []*seen
+	for range all {
+		each = append(each, <-told)
+	}
+	close(ended)
+	<-jumped
+	if t.Failed() {
+		t.FailNow()
+	}
+	return together(each)
+}
+
+// proveLoad proves what all processes were told, and compares it with what is on the server.
+func proveLoad(t *testing.T, l *load, sum *seen, s signpost.Store) {
+	t.Helper()
 	for _, fault := range sum.Faults {
 		t.Error(fault)
 	}

@@ -5,6 +5,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -39,6 +40,7 @@ func (l *load) key(id keyID) signpost.Key {
 // seen is everything that the takers of a process were told.
 type seen struct {
 	Takes, Admitted int
+	Unwell          int // how often the server did not answer in time
 	Faults          []string
 	Windows         map[windowID]*tally
 	Leases          map[keyID][]slot
@@ -102,6 +104,7 @@ func (l *load) run(ctx context.Context, s store) *seen {
 	end := time.Now().Add(l.For)
 	for i := range l.Takers {
 		wg.Go(func() {
+			<-time.After(rand.N(200 * time.Millisecond))
 			// The first half of the takers spread over all keys, the others stay with those of one kind.
 			for n := 0; time.Now().Before(end); time.Sleep(rand.N(200 * time.Millisecond)) {
 				at := i % len(l.Kinds)
@@ -128,7 +131,13 @@ func (l *load) take(ctx context.Context, s store, r *recorder, id keyID, q signp
 	told := slot{Call: elapsed()}
 	d, _, err := s.Take(ctx, q)
 	told.Return = elapsed()
-	if err != nil {
+	switch {
+	case errors.Is(err, signpost.ErrUnreachable), err == nil && d.Degraded:
+		r.mu.Lock()
+		r.Unwell++
+		r.mu.Unlock()
+		return
+	case err != nil:
 		r.fault("take: %v", err)
 		return
 	}
@@ -182,8 +191,6 @@ func (r *recorder) note(id keyID, q *signpost.Request, d *signpost.Decision) {
 		longest = max(longest, signpost.LeaseLife)
 	}
 	switch wait := d.RetryAfter(); {
-	case d.Degraded:
-		r.fault("degraded")
 	case d.ClockFault:
 		r.fault("a fault of a clock at %d", d.At)
 	case d.Admitted == refused:

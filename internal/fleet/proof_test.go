@@ -16,6 +16,7 @@ func together(all []*seen) *seen {
 	for _, s := range all {
 		sum.Takes += s.Takes
 		sum.Admitted += s.Admitted
+		sum.Unwell += s.Unwell
 		sum.Faults = append(sum.Faults, s.Faults...)
 		for id, t := range s.Windows {
 			u := sum.tally(id)

@@ -79,7 +79,11 @@ func work() error {
 	w.links = sync.OnceValues(func() (*redis.Links, error) { return redis.OpenLinks(context.Background(), options) })
 	if o.Guard {
 		// A machine that is merely slow is no outage.
-		if w.store, err = failopen.New(inner, failopen.Options{Timeout: liveness}); err != nil {
+		if w.store, err = failopen.New(inner, failopen.Options{Timeout: liveness, Hooks: failopen.Hooks{
+			Degraded: func(slice string, _ failopen.Kind, cause error) {
+				fmt.Fprintf(os.Stderr, "worker: server %s has failed: %v\n", slice, cause)
+			},
+		}}); err != nil {
 			return err
 		}
 	}
