@@ -26,6 +26,9 @@ var (
 	// that was turned away there: a wrong password, a missing permission. Metrics and logs tell them from other failures.
 	ErrUnreachable = errors.New("store is unreachable")
 	ErrStoreAuth   = errors.New("store turned this process away")
+	// ErrNotCharged is wrapped by an error of a store that surely changed nothing: it was not sent, or it was turned down as
+	// a whole. What was admitted elsewhere instead can be settled later without being counted twice.
+	ErrNotCharged = errors.New("nothing was charged")
 )
 
 // Store is where the takes of one key are serialised. store/memory and store/disk

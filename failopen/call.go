@@ -24,7 +24,7 @@ const (
 
 var (
 	// errNotSent says that the store was not asked, so that it cannot have counted.
-	errNotSent = fmt.Errorf("%w: it was not asked", ErrDegraded)
+	errNotSent = fmt.Errorf("%w: it was not asked: %w", ErrDegraded, signpost.ErrNotCharged)
 	// errNoAnswer says that the store was asked and may have counted.
 	errNoAnswer = fmt.Errorf("%w in time", ErrDegraded)
 	errCrowded  = fmt.Errorf("%d calls are inside the store already", MaxCalls)
@@ -43,6 +43,7 @@ type call[T any] struct {
 	done  chan struct{} // closed when answered
 	value T
 	err   error
+	broke bool // err is a failure of the store, which degrades the slice
 }
 
 // ask makes a call for a key and waits until it is answered, its slice is degraded, or the caller has to know. The error
@@ -91,7 +92,8 @@ func ask[T any](ctx context.Context, s *Store, k signpost.Key, c *call[T]) (T, e
 	}
 	switch c.phase.Swap(abandoned) {
 	case answered:
-		if c.err != nil && !isAnswer(c.err) {
+		if c.broke {
+			<-up.down // in a moment: nobody learns of a failure before its slice is degraded
 			return none, fmt.Errorf("%w: %w", ErrDegraded, c.err)
 		}
 		return c.value, c.err
@@ -113,9 +115,10 @@ func cancelledOr(ctx context.Context, err error) error {
 // run is the call's goroutine.
 func (c *call[T]) run(ctx context.Context, s *Store, k signpost.Key, sl *slice, up *period) {
 	defer sl.calls.Add(-1)
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	// The end of the timeout is an outage even if the store never returns. One that keeps to its deadline comes a little before,
+	// because it can say more: whether it charged.
+	ctx, cancel := context.WithTimeout(ctx, s.timeout-s.timeout/100)
 	defer cancel()
-	// The end of the timeout is an outage even if the store never returns.
 	watch := time.AfterFunc(s.timeout, func() {
 		s.fail(sl, up, k, fmt.Errorf("store did not answer in %v: %w", s.timeout, context.DeadlineExceeded))
 	})
@@ -133,18 +136,18 @@ func (c *call[T]) run(ctx context.Context, s *Store, k signpost.Key, sl *slice, 
 	}
 	c.value, c.err = c.guarded(ctx)
 
-	failed := c.err != nil && !isAnswer(c.err)
-	if inTime := watch.Stop(); failed {
+	c.broke = c.err != nil && !isAnswer(c.err)
+	used := c.phase.CompareAndSwap(sent, answered)
+	if inTime := watch.Stop(); c.broke {
 		if inTime {
 			s.fail(sl, up, k, c.err)
 		}
-		<-up.down // in a moment: nobody learns of a failure before its slice is degraded
+		<-up.down
 	}
-	used := c.phase.CompareAndSwap(sent, answered)
 	if used {
 		close(c.done)
 	}
-	if c.lost != nil && (failed || !used) {
+	if c.lost != nil && (c.broke || !used) {
 		c.lost(c.value, c.err)
 	}
 }

@@ -162,7 +162,7 @@ func (s *Store) settle(k signpost.Key, up *period) bool {
 	}
 }
 
-// send adds counts to a key of the inner store. If it was asked, the debt is over either way: an error can
+// send adds counts to a key of the inner store. Unless the store says that it did not, the debt is over either way: an error can
 // mean that it counted.
 func (s *Store) send(k signpost.Key, now signpost.Instant, counts []signpost.Count) {
 	_, err := ask(s.ctx, s, k, &call[struct{}]{do: func(ctx context.Context) (struct{}, error) {
@@ -171,7 +171,7 @@ func (s *Store) send(k signpost.Key, now signpost.Instant, counts []signpost.Cou
 		}
 		return struct{}{}, s.settler.Settle(ctx, k, 0, counts)
 	}})
-	if errors.Is(err, errNotSent) {
+	if errors.Is(err, signpost.ErrNotCharged) {
 		s.ledger.sent(k, now, counts)
 		return
 	}

@@ -117,7 +117,7 @@ func (s *Store) Settle(ctx context.Context, k signpost.Key, at signpost.Instant,
 	_, err := ask(ctx, s, k, &call[struct{}]{do: func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, s.settler.Settle(ctx, k, at, counts)
 	}})
-	if errors.Is(err, errNotSent) {
+	if errors.Is(err, signpost.ErrNotCharged) {
 		now := s.instant(k, at)
 		s.owe(k, now, counts)
 		return s.fallback.Settle(ctx, k, now, counts)

@@ -36,7 +36,7 @@ func (s *Store) Take(ctx context.Context, q signpost.Request) (signpost.Decision
 	}
 	d.Degraded = true
 	d.Lease.Fallback = !d.Lease.IsZero()
-	if d.Admitted && errors.Is(unanswered, errNotSent) {
+	if d.Admitted && errors.Is(unanswered, signpost.ErrNotCharged) {
 		s.owe(q.Key, d.At, charges(&d, &q))
 	}
 	return d, signpost.Commit{}, nil

@@ -7,7 +7,6 @@ package redistest
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"net"
 	"os/exec"
 	"strconv"
@@ -22,6 +21,9 @@ import (
 
 // patience is how long anything here may take. Nothing waits this long unless it fails.
 const patience = 20 * time.Second
+
+// answer is how long a server may take to answer the test itself, on a machine that is busy.
+const answer = 5 * time.Second
 
 // Server is a redis-server on a port and in a directory of its own. It ends with the test.
 type Server struct {
@@ -48,14 +50,19 @@ func Start(t testing.TB, settings ...string) *Server {
 	s.args = append([]string{
 		"--port", port, "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--appendonly", "no", "--daemonize", "no",
 	}, settings...)
-	t.Cleanup(func() {
+	s.begin()
+	return s
+}
+
+// begin starts the server for the first time.
+func (s *Server) begin() {
+	s.t.Cleanup(func() {
 		if s.admin != nil {
 			s.admin.Close()
 		}
 		s.Kill()
 	})
 	s.Restart()
-	return s
 }
 
 // ports that were given out, as one that is free now may be given twice before it is used.
@@ -168,7 +175,7 @@ func (s *Server) try(args ...string) rueidis.RedisResult {
 		}
 		s.admin = c
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), answer)
 	defer cancel()
 	return s.admin.Do(ctx, s.admin.B().Arbitrary(args...).Build())
 }
@@ -204,31 +211,4 @@ func (s *Server) Eventually(what string, ok func() bool) {
 			s.t.Fatalf("not within %v: %s\n%s", patience, what, s.output.String())
 		}
 	}
-}
-
-// Cluster starts a Cluster of n masters that share the slots, and returns when all of them know. A node that is lost
-// takes only its own slots with it.
-func Cluster(t testing.TB, n int) []*Server {
-	t.Helper()
-	var nodes []*Server
-	for range n {
-		nodes = append(nodes, Start(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-require-full-coverage", "no"))
-	}
-	const slots = 16384
-	for i, node := range nodes {
-		node.Do("CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1))
-		node.Do("CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(i*slots/n), strconv.Itoa((i+1)*slots/n-1))
-		host, port, _ := net.SplitHostPort(nodes[0].Addr)
-		if i > 0 {
-			node.Do("CLUSTER", "MEET", host, port)
-		}
-	}
-	for _, node := range nodes {
-		node.Eventually("the Cluster is whole", func() bool {
-			info := node.Text("CLUSTER", "INFO")
-			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d", n)) &&
-				strings.Contains(info, fmt.Sprintf("cluster_slots_ok:%d", slots)) // the state is ok without that, with no full coverage
-		})
-	}
-	return nodes
 }

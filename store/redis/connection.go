@@ -151,7 +151,7 @@ func (x *connection) run(ctx context.Context, sv *server, sc *script, keys, args
 	}
 	if inside > maxWaiting {
 		sv.inside.Add(-1)
-		return rueidis.RedisMessage{}, errCrowded
+		return rueidis.RedisMessage{}, notCharged(errCrowded)
 	}
 	// The client has no eye on ctx while it waits for a connection that another caller makes or for room in a full
 	// pipeline, and it makes a connection under the deadline of the caller that happens to need it first. So while any of this can happen
@@ -161,17 +161,17 @@ func (x *connection) run(ctx context.Context, sv *server, sc *script, keys, args
 		err error
 	}
 	done := make(chan result, 1)
+	var claimed atomic.Bool // by the goroutine to send, or by the caller to leave
 	keys, args = append([]string(nil), keys...), append([]string(nil), args...)
 	go func() {
 		defer sv.inside.Add(-1)
 		var r result
-		if r.err = x.reach(sv, keys[0]); r.err == nil {
-			if r.err = ctx.Err(); r.err == nil {
-				r.m, r.err = sc.send(ctx, *x.client.Load(), keys, args).ToMessage()
+		if r.err = x.reach(sv, keys[0]); r.err != nil {
+			r.err = notCharged(x.failed(ctx, sv, r.err))
+		} else if claimed.CompareAndSwap(false, true) {
+			if r.m, r.err = sc.send(ctx, *x.client.Load(), keys, args).ToMessage(); r.err != nil {
+				r.err = x.failed(ctx, sv, r.err)
 			}
-		}
-		if r.err != nil {
-			r.err = x.failed(ctx, sv, r.err)
 		}
 		done <- r
 	}()
@@ -179,6 +179,9 @@ func (x *connection) run(ctx context.Context, sv *server, sc *script, keys, args
 	case r := <-done:
 		return r.m, r.err
 	case <-ctx.Done():
+		if claimed.CompareAndSwap(false, true) {
+			return rueidis.RedisMessage{}, notCharged(ctx.Err())
+		}
 		return rueidis.RedisMessage{}, ctx.Err()
 	}
 }

@@ -29,12 +29,18 @@ type events struct {
 // guard opens a store as everybody should use it.
 func guard(t testing.TB, o redis.Options) (*failopen.Store, *events) {
 	t.Helper()
+	return guardWithin(t, 400*time.Millisecond, o)
+}
+
+// guardWithin is guard with another timeout.
+func guardWithin(t testing.TB, timeout time.Duration, o redis.Options) (*failopen.Store, *events) {
+	t.Helper()
 	inner, err := redis.Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	e := &events{slices: map[string]bool{}}
-	s, err := failopen.New(inner, failopen.Options{Timeout: 400 * time.Millisecond, Hooks: failopen.Hooks{
+	s, err := failopen.New(inner, failopen.Options{Timeout: timeout, Hooks: failopen.Hooks{
 		Degraded: func(slice string, kind failopen.Kind, cause error) {
 			e.mu.Lock()
 			defer e.mu.Unlock()

@@ -22,6 +22,16 @@ var passing = map[string]bool{
 	"MISCONF": true, "NOREPLICAS": true, "MOVED": true, "ASK": true, "UNBLOCKED": true,
 }
 
+// untouched are the codes of errors that a server answers before a script writes anything: either to the script as a whole, or to the
+// first write in it.
+var untouched = map[string]bool{
+	"LOADING": true, "READONLY": true, "OOM": true, "CLUSTERDOWN": true, "MASTERDOWN": true, "TRYAGAIN": true, "BUSY": true,
+	"MISCONF": true, "NOREPLICAS": true, "MOVED": true, "ASK": true, "NOAUTH": true, "WRONGPASS": true, "NOSCRIPT": true,
+}
+
+// notCharged says of an error that nothing was charged.
+func notCharged(err error) error { return fmt.Errorf("%w: %w", signpost.ErrNotCharged, err) }
+
 // codeOf returns the first word of an error that a server answered.
 func codeOf(err *rueidis.RedisError) string {
 	code, _, _ := strings.Cut(err.Error(), " ")
@@ -30,6 +40,15 @@ func codeOf(err *rueidis.RedisError) string {
 
 // explain returns an error of the client in the words of this module.
 func explain(ctx context.Context, err error) error {
+	explained := inWords(ctx, err)
+	var dial *net.OpError
+	if refused, ok := rueidis.IsRedisErr(err); ok && untouched[codeOf(refused)] || errors.As(err, &dial) && dial.Op == "dial" {
+		return notCharged(explained)
+	}
+	return explained
+}
+
+func inWords(ctx context.Context, err error) error {
 	if refused, ok := rueidis.IsRedisErr(err); ok {
 		text, _, _ := strings.Cut(refused.Error(), ". ") // some go on for a page
 		switch code := codeOf(refused); {

@@ -25,7 +25,7 @@ const (
 	silence       = time.Second
 	answerTimeout = time.Second
 	// topologyEvery is how often Sentinels and Clusters are asked who serves what, besides when something fails.
-	topologyEvery = 5 * time.Second
+	topologyEvery = time.Second
 )
 
 // Options say where the server is. URL is all that most need.

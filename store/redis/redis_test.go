@@ -8,7 +8,6 @@ import (
 
 	"github.com/signposthq/signpost"
 	"github.com/signposthq/signpost/internal/redistest"
-	"github.com/signposthq/signpost/store/memory"
 	"github.com/signposthq/signpost/store/redis"
 	"github.com/signposthq/signpost/store/storetest"
 )
@@ -53,12 +52,4 @@ func contract(o redis.Options) storetest.Options {
 func TestStore(t *testing.T) {
 	server := redistest.Start(t)
 	storetest.Run(t, contract(redis.Options{URL: server.URL()}))
-}
-
-func TestSameAsMemory(t *testing.T) {
-	server := redistest.Start(t)
-	storetest.Same(t, map[string]func(testing.TB) signpost.Store{
-		"memory": func(testing.TB) signpost.Store { return memory.New(memory.Options{}) },
-		"redis":  contract(redis.Options{URL: server.URL()}).Open,
-	})
 }

@@ -51,7 +51,7 @@ func newScript(source string) *script {
 const (
 	// againTries is how often a script is sent to a Cluster that moves its keys just then, and againWait how long
 	// it waits in between.
-	againTries = 5
+	againTries = 20
 	againWait  = 20 * time.Millisecond
 )
 
