@@ -343,7 +343,9 @@ func elapsed(f func()) time.Duration {
 }
 
 // isTimeout reports whether a wait was one for the store's timeout: never more, and hardly less.
-func isTimeout(took, timeout time.Duration) bool { return took <= timeout && took >= timeout-timeout/50 }
+func isTimeout(took, timeout time.Duration) bool {
+	return took <= timeout && took >= timeout-timeout/50
+}
 
 // wantInstant fails if f took any time at all.
 func (b *bench) wantInstant(f func()) {
