@@ -88,8 +88,22 @@ func freePort(t testing.TB) string {
 	return ""
 }
 
-// Restart starts a server that has ended, empty unless its settings keep something.
+// Restart starts a server that has ended, empty unless its settings keep something, and returns when it answers.
 func (s *Server) Restart() {
+	s.t.Helper()
+	s.Launch()
+	s.Eventually("the server answers", func() bool {
+		select {
+		case <-s.exited:
+			s.t.Fatalf("redis-server has ended:\n%s", s.output.String())
+		default:
+		}
+		return s.try("PING").Error() == nil
+	})
+}
+
+// Launch is Restart that does not wait for an answer.
+func (s *Server) Launch() {
 	s.t.Helper()
 	s.cmd = exec.Command("redis-server", s.args...)
 	s.output.Reset()
@@ -103,14 +117,6 @@ func (s *Server) Restart() {
 		cmd.Wait()
 		close(exited)
 	}(s.cmd, s.exited)
-	s.Eventually("the server answers", func() bool {
-		select {
-		case <-s.exited:
-			s.t.Fatalf("redis-server has ended:\n%s", s.output.String())
-		default:
-		}
-		return s.try("PING").Error() == nil
-	})
 }
 
 // Stop ends the server as an operator would.
@@ -211,4 +217,15 @@ func (s *Server) Eventually(what string, ok func() bool) {
 			s.t.Fatalf("not within %v: %s\n%s", patience, what, s.output.String())
 		}
 	}
+}
+
+// StartTLS starts a server that listens for TLS as well, with a certificate and its key in PEM files, and returns that
+// address.
+func StartTLS(t testing.TB, certificate, key string, settings ...string) (s *Server, addr string) {
+	t.Helper()
+	addr = freePort(t)
+	_, port, _ := net.SplitHostPort(addr)
+	return Start(t, append([]string{
+		"--tls-port", port, "--tls-cert-file", certificate, "--tls-key-file", key, "--tls-ca-cert-file", certificate, "--tls-auth-clients", "no",
+	}, settings...)...), addr
 }

@@ -5,6 +5,7 @@ package redis
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -69,6 +70,9 @@ func inWords(ctx context.Context, err error) error {
 	if errors.Is(err, rueidis.ErrNoCache) {
 		return fmt.Errorf("%w: it must allow CLIENT TRACKING and speak RESP3; see docs/fleet.md", signpost.ErrStoreAuth)
 	}
+	if distrusted(err) {
+		return fmt.Errorf("%w: TLS: %w", signpost.ErrUnreachable, err)
+	}
 	var network net.Error
 	switch ended := ctx.Err(); {
 	case errors.Is(err, signpost.ErrClosed), errors.Is(err, rueidis.ErrClosing):
@@ -87,5 +91,11 @@ func lasting(err error) bool {
 		return true
 	}
 	var refused *rueidis.RedisError
-	return errors.As(err, &refused) && !passing[codeOf(refused)]
+	return errors.As(err, &refused) && !passing[codeOf(refused)] || distrusted(err)
+}
+
+// distrusted reports whether an error says that the server showed a certificate that is not to be trusted.
+func distrusted(err error) bool {
+	var certificate *tls.CertificateVerificationError
+	return errors.As(err, &certificate)
 }
