@@ -59,6 +59,7 @@ func openShared(ctx context.Context, c *Config, t *telemetry, log *slog.Logger) 
 	if err != nil {
 		return opened{}, errors.Join(err, inner.Close())
 	}
+	warnOfEviction(ctx, inner, log)
 	outages := &outages{causes: map[string]error{}}
 	guard := func(h signpost.Home, inner signpost.Store) (counts, error) {
 		s, err := guarded(h, inner, c, outages, t, log)
@@ -72,7 +73,7 @@ func openShared(ctx context.Context, c *Config, t *telemetry, log *slog.Logger) 
 		return opened{}, errors.Join(err, links.Close(), inner.Close())
 	}
 	if len(c.Homes) > 0 {
-		if s, err = openHomes(ctx, c, s, guard); err != nil {
+		if s, err = openHomes(ctx, c, s, log, guard); err != nil {
 			return opened{}, errors.Join(err, links.Close())
 		}
 	}
@@ -83,6 +84,13 @@ func openShared(ctx context.Context, c *Config, t *telemetry, log *slog.Logger) 
 		}
 	}
 	return newOpened(t, bundle{s, links}, links, outages.trouble), nil
+}
+
+// warnOfEviction tells of a server that forgets counts when its memory is full.
+func warnOfEviction(ctx context.Context, s *redis.Store, log *slog.Logger) {
+	if policy := s.Eviction(ctx); policy != "" && policy != "noeviction" {
+		log.Warn("the server evicts keys when its memory is full, and counts with them; set maxmemory-policy to noeviction", "policy", policy)
+	}
 }
 
 // guarded puts local rules around the server of a home, or of none, and tells log and metrics when they decide.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 
 	"github.com/signposthq/signpost"
@@ -88,7 +89,7 @@ func (c *Config) homeNames() []signpost.Home {
 }
 
 // openHomes puts the servers of the homes beside the one store that there is without them, which it closes if it fails.
-func openHomes(ctx context.Context, c *Config, main counts, guard func(signpost.Home, signpost.Store) (counts, error)) (counts, error) {
+func openHomes(ctx context.Context, c *Config, main counts, log *slog.Logger, guard func(signpost.Home, signpost.Store) (counts, error)) (counts, error) {
 	at := map[signpost.Home]signpost.Store{{}: main}
 	undo := func(err error) (counts, error) {
 		for _, s := range at {
@@ -101,6 +102,7 @@ func openHomes(ctx context.Context, c *Config, main counts, guard func(signpost.
 		if err != nil {
 			return undo(fmt.Errorf("home %s: %w", h.Home, err))
 		}
+		warnOfEviction(ctx, inner, log.With("home", h.Home.String()))
 		if at[h.Home], err = guard(h.Home, inner); err != nil {
 			return undo(errors.Join(err, inner.Close()))
 		}

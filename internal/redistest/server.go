@@ -6,8 +6,10 @@ package redistest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"net"
+	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -25,7 +27,7 @@ const patience = 20 * time.Second
 // answer is how long a server may take to answer the test itself, on a machine that is busy.
 const answer = 5 * time.Second
 
-// Server is a redis-server on a port and in a directory of its own. It ends with the test.
+// Server is a redis-server, or the program that SIGNPOST_TEST_REDIS names, on a port and in a directory of its own. It ends with the test.
 type Server struct {
 	Addr string // "127.0.0.1:port"
 
@@ -105,7 +107,7 @@ func (s *Server) Restart() {
 // Launch is Restart that does not wait for an answer.
 func (s *Server) Launch() {
 	s.t.Helper()
-	s.cmd = exec.Command("redis-server", s.args...)
+	s.cmd = exec.Command(cmp.Or(os.Getenv("SIGNPOST_TEST_REDIS"), "redis-server"), s.args...)
 	s.output.Reset()
 	s.cmd.Stdout, s.cmd.Stderr = &s.output, &s.output
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
