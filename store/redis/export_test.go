@@ -18,5 +18,14 @@ func RefuseLate(s *Store, q signpost.Request, ago time.Duration) (d signpost.Dec
 	return d, refused
 }
 
+// LearnLate has a refusal arrive that was asked for some time ago.
+func LearnLate(s *Store, q signpost.Request, d signpost.Decision, ago time.Duration) {
+	raw := signpost.Raw{Now: d.At}
+	for i, w := range d.Windows() {
+		raw.Windows[i] = signpost.RawWindow{Start: w.Start, Used: w.Used}
+	}
+	s.facts.learn(&q, &raw, &d, s.facts.now()-ago)
+}
+
 // Age lets time pass for what a registry remembers.
 func Age(l *Links, d time.Duration) { l.known.began = l.known.began.Add(-d) }

@@ -102,7 +102,10 @@ func (f *facts) learn(q *signpost.Request, raw *signpost.Raw, d *signpost.Decisi
 		sh.keys[q.Key] = known
 		f.known.Add(1)
 	}
-	*known = fact{raw: *raw, seconds: q.Bound.Seconds(), sent: sent, asked: sent}
+	if known.sent > sent {
+		return // somebody who asked later has his answer already
+	}
+	*known = fact{raw: *raw, seconds: q.Bound.Seconds(), sent: sent, asked: max(sent, known.asked)}
 	known.raw.InUse = 0
 }
 

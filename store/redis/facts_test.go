@@ -111,6 +111,26 @@ func TestFactsEnd(t *testing.T) {
 	}
 }
 
+// Answers that arrive late, after somebody asked again, are no reason to ask once more.
+func TestLateAnswersDoNotAsk(t *testing.T) {
+	server := redistest.Start(t)
+	s := open(t, redis.Options{URL: server.URL()})
+	q := request("late answers", "1/366d")
+	take(t, s, q)
+	d := take(t, s, q)
+	began := time.Now()
+	server.Forget()
+	for range 100 {
+		redis.LearnLate(s, q, d, 1500*time.Millisecond)
+		if take(t, s, q).Admitted {
+			t.Fatal("a full key was admitted")
+		}
+	}
+	if n, most := server.Calls("evalsha"), 1+int(time.Since(began)/time.Second); n > most {
+		t.Errorf("100 refusals between late answers were %d commands, want at most %d", n, most)
+	}
+}
+
 // A caller that was held up is not refused at an instant before that of the count which refuses it.
 func TestFactsOfTheFuture(t *testing.T) {
 	server := redistest.Start(t)
