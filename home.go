@@ -4,9 +4,13 @@
 package signpost
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
+
+// ErrUnknownHome is wrapped by the error of a store of several homes that was asked for a key of none of them.
+var ErrUnknownHome = errors.New("home is not known to this process")
 
 // MaxHome is the length of the longest name of a home, in bytes.
 const MaxHome = 16

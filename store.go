@@ -102,7 +102,7 @@ type Settler interface {
 
 // Slicer is a Store of several parts that fail one by one, such as the nodes of a cluster.
 type Slicer interface {
-	// Slice names the part that serialises a key now. Keys with the same tag MUST be in the same
+	// Slice names the part that serialises a key now. Keys with the same tag and the same home MUST be in the same
 	// part. It MUST NOT block.
 	Slice(k Key) string
 }

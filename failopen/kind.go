@@ -25,6 +25,8 @@ const (
 	Connection Kind = "connection"
 	// Auth: the store refused this process, not the request. The error wraps [signpost.ErrStoreAuth].
 	Auth Kind = "auth"
+	// Home: this process does not know where the key is counted. The error wraps [signpost.ErrUnknownHome].
+	Home Kind = "home"
 	// Other: the store failed, panicked, cannot write, or answered nonsense.
 	Other Kind = "other"
 )
@@ -34,6 +36,8 @@ func kindOf(err error) Kind {
 	switch {
 	case errors.Is(err, signpost.ErrStoreAuth):
 		return Auth
+	case errors.Is(err, signpost.ErrUnknownHome):
+		return Home
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		return Timeout
 	case errors.As(err, &network) && network.Timeout():

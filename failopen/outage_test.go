@@ -394,6 +394,7 @@ func TestKinds(t *testing.T) {
 		{net.ErrClosed, failopen.Connection},
 		{signpost.ErrUnreachable, failopen.Connection},
 		{signpost.ErrStoreAuth, failopen.Auth},
+		{signpost.ErrUnknownHome, failopen.Home},
 		{errors.Join(io.EOF, signpost.ErrStoreAuth), failopen.Auth},
 		{errors.New("OOM command not allowed"), failopen.Other},
 	} {

@@ -5,7 +5,6 @@ package failopen
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -23,8 +22,8 @@ type slice struct {
 	name string
 	// up is the period that the slice has been healthy for; nil while it is degraded.
 	up atomic.Pointer[period]
-	// tag is that of the last key that met a failure, in which the slice is probed.
-	tag   atomic.Uint64
+	// last is the last key that met a failure. The slice is probed with its tag, at its home.
+	last  atomic.Pointer[signpost.Key]
 	zero  atomic.Int64 // the slice's clock as the Store began, in Unix milliseconds; 0: not known yet
 	calls atomic.Int64 // inside the store
 }
@@ -39,8 +38,8 @@ func newSlice(name string) *slice {
 }
 
 func (sl *slice) saw(k signpost.Key) {
-	tag := k.Tag()
-	sl.tag.Store(binary.BigEndian.Uint64(tag[:]))
+	last := k // of its own, so that k stays on the stack of who asks
+	sl.last.Store(&last)
 }
 
 // parts are the slices of one store.
@@ -90,9 +89,8 @@ func (x *parts) of(k signpost.Key) *slice {
 // probeKey returns the reserved key of a slice, and whether there is still a slice to probe: the map of
 // a store can change, and then the keys of a slice are elsewhere.
 func (x *parts) probeKey(sl *slice) (signpost.Key, bool) {
-	var tag [8]byte
-	binary.BigEndian.PutUint64(tag[:], sl.tag.Load())
-	k := signpost.RestoreKey(probeDigest, tag)
+	last := sl.last.Load()
+	k := signpost.RestoreKey(probeDigest, last.Tag()).In(last.Home())
 	return k, sl == x.rest || x.slicer.Slice(k) == sl.name
 }
 

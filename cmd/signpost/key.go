@@ -81,6 +81,9 @@ func (r *remote) writeKey(k *admin.Key) error {
 		}
 		fmt.Fprintf(t, "Link\t%s%s\n", k.Link, state)
 	}
+	if !k.Home.IsZero() {
+		fmt.Fprintf(t, "Home\t%s\n", k.Home)
+	}
 	fmt.Fprintf(t, "At\t%s\n", utc(k.At, "-"))
 	if k.RetryAfterSeconds > 0 {
 		fmt.Fprintf(t, "Retry after\t%ds\n", k.RetryAfterSeconds)

@@ -56,7 +56,7 @@ func TestLinkMint(t *testing.T) {
 
 func TestLinkListAndShow(t *testing.T) {
 	o := newOperator(t)
-	same(t, "no links", o.ok("link", "list"), "ID  STATE  ORIGIN  LABEL  HELD TO  CREATED  EXPIRES  LAST SEEN\n")
+	same(t, "no links", o.ok("link", "list"), "ID  STATE  ORIGIN  HOME  LABEL  HELD TO  CREATED  EXPIRES  LAST SEEN\n")
 
 	busy := o.add("busy", 0xb0)
 	o.links.Seen(busy.Hash, busy.Created.Add(90*time.Second))
@@ -64,13 +64,14 @@ func TestLinkListAndShow(t *testing.T) {
 		Hash: link.Hash{0xc0}, Origin: link.Try, Created: busy.Created, Expires: busy.Created.Add(time.Hour),
 		Bound: signpost.MustParseBound("5/min 1 concurrent"),
 	}
+	own.Home, _ = signpost.ParseHome("eu")
 	if err := o.links.Add(t.Context(), own); err != nil {
 		t.Fatal(err)
 	}
 	same(t, "two links", o.ok("link", "list"), strings.TrimPrefix(`
-ID                STATE    ORIGIN  LABEL  HELD TO                           CREATED               EXPIRES               LAST SEEN
-b000000000000000  live     owner   busy   600/min 36000/hour 10 concurrent  2026-01-15 10:00:00Z  never                 2026-01-15 10:01:30Z
-c000000000000000  expired  try     -      5/min 1 concurrent                2026-01-15 10:00:00Z  2026-01-15 11:00:00Z  never
+ID                STATE    ORIGIN  HOME  LABEL  HELD TO                           CREATED               EXPIRES               LAST SEEN
+b000000000000000  live     owner   -     busy   600/min 36000/hour 10 concurrent  2026-01-15 10:00:00Z  never                 2026-01-15 10:01:30Z
+c000000000000000  expired  try     eu    -      5/min 1 concurrent                2026-01-15 10:00:00Z  2026-01-15 11:00:00Z  never
 `, "\n"))
 	same(t, "one link", o.ok("link", "show", "b000"), strings.TrimPrefix(`
 ID         b000000000000000
@@ -91,6 +92,7 @@ ID         c000000000000000
 Label      -
 State      revoked
 Origin     try
+Home       eu
 Bound      5/min 1 concurrent (its own)
 Created    2026-01-15 10:00:00Z
 Expires    2026-01-15 11:00:00Z

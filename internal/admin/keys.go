@@ -25,6 +25,8 @@ type KeyRequest struct {
 type Key struct {
 	Key  string `json:"key"`            // the first digits of its digest, as logs have them
 	Link string `json:"link,omitempty"` // the ID, if it is a link's
+	// Home is where the link is counted; absent: where all links are that have none.
+	Home signpost.Home `json:"home,omitzero"`
 	// LinkState is that of the link: "live", "expired" or "revoked".
 	LinkState string    `json:"linkState,omitempty"`
 	At        time.Time `json:"at"`
@@ -106,7 +108,7 @@ func (s *server) linkKey(r *http.Request) (signpost.Key, *Key, error) {
 	if err != nil {
 		return signpost.Key{}, nil, err
 	}
-	shown.Link, shown.LinkState = rec.Hash.ID(), stateOf(rec)
+	shown.Link, shown.Home, shown.LinkState = rec.Hash.ID(), rec.Home, stateOf(rec)
 	return k, shown, nil
 }
 

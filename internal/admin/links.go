@@ -79,7 +79,7 @@ func (s *server) mintLink(r *http.Request) (int, any, error) {
 	if err := s.Links.Add(r.Context(), rec); err != nil {
 		return 0, nil, fmt.Errorf("mint link: %w", err)
 	}
-	s.Log.Info("link minted", "link", rec.Hash.ID(), "origin", rec.Origin, "from", r.RemoteAddr)
+	s.Log.Info("link minted", "link", rec.Hash.ID(), "origin", rec.Origin, "home", rec.Home.String(), "from", r.RemoteAddr)
 	return http.StatusCreated, MintedLink{s.link(rec, time.Time{}), minted.Reveal()}, nil
 }
 

@@ -185,15 +185,12 @@ func (d *daemon) adminHandler(token Secret) http.Handler {
 		Bound: func() signpost.Bound { return d.current.Load().config.Links },
 		Home:  func() signpost.Home { return d.current.Load().config.Home },
 		Homes: d.current.Load().config.homeNames(),
-		Checks: []admin.Check{
-			{Name: "serving", Vital: true, Err: func() error {
-				if d.stopping.Load() {
-					return errors.New("stopping")
-				}
-				return nil
-			}},
-			{Name: "store", Err: d.store.trouble},
-		},
+		Checks: append([]admin.Check{{Name: "serving", Vital: true, Err: func() error {
+			if d.stopping.Load() {
+				return errors.New("stopping")
+			}
+			return nil
+		}}}, d.store.checks...),
 		Log: d.log,
 	}))
 	return mux

@@ -15,6 +15,7 @@ import (
 
 	"github.com/signposthq/signpost"
 	"github.com/signposthq/signpost/failopen"
+	"github.com/signposthq/signpost/internal/admin"
 	"github.com/signposthq/signpost/store/redis"
 )
 
@@ -60,30 +61,21 @@ func openShared(ctx context.Context, c *Config, t *telemetry, log *slog.Logger) 
 		return opened{}, errors.Join(err, inner.Close())
 	}
 	warnOfEviction(ctx, inner, log)
-	outages := &outages{causes: map[string]error{}}
-	guard := func(h signpost.Home, inner signpost.Store) (counts, error) {
-		s, err := guarded(h, inner, c, outages, t, log)
+	outages := &outages{causes: map[part]error{}}
+	s, err := openHomes(ctx, c, inner, log, func(home string, inner signpost.Store) (counts, error) {
+		s, err := guarded(home, inner, c, outages, t, log)
 		if err != nil { // not a nil *failopen.Store in an interface
 			return nil, err
 		}
 		return s, nil
-	}
-	s, err := guard(signpost.Home{}, inner)
+	})
 	if err != nil {
-		return opened{}, errors.Join(err, links.Close(), inner.Close())
+		return opened{}, errors.Join(err, links.Close())
 	}
-	if len(c.Homes) > 0 {
-		if s, err = openHomes(ctx, c, s, log, guard); err != nil {
-			return opened{}, errors.Join(err, links.Close())
-		}
+	if err := look(ctx, c, s); err != nil {
+		return opened{}, errors.Join(err, links.Close(), s.Close())
 	}
-	// An outage that is there already shows before the first request meets it.
-	for _, h := range append(c.homeNames(), signpost.Home{}) {
-		if _, _, err := s.Peek(ctx, signpost.Request{Key: signpost.KeyOf("signpost start", "").In(h), Bound: c.Links}); err != nil {
-			return opened{}, errors.Join(err, links.Close(), s.Close())
-		}
-	}
-	return newOpened(t, bundle{s, links}, links, outages.trouble), nil
+	return newOpened(t, bundle{s, links}, links, outages.checks(c)...), nil
 }
 
 // warnOfEviction tells of a server that forgets counts when its memory is full.
@@ -93,24 +85,22 @@ func warnOfEviction(ctx context.Context, s *redis.Store, log *slog.Logger) {
 	}
 }
 
-// guarded puts local rules around the server of a home, or of none, and tells log and metrics when they decide.
-func guarded(h signpost.Home, inner signpost.Store, c *Config, outages *outages, t *telemetry, log *slog.Logger) (*failopen.Store, error) {
-	name := func(slice string) string { return slice }
-	if !h.IsZero() {
-		log = log.With("home", h.String())
-		name = func(slice string) string { return h.String() + ": " + slice }
+// guarded puts local rules around the server of a home, and tells log and metrics when they decide.
+func guarded(home string, inner signpost.Store, c *Config, outages *outages, t *telemetry, log *slog.Logger) (*failopen.Store, error) {
+	if home != "" {
+		log = log.With("home", home)
 	}
-	down := t.serversDown.WithLabelValues(h.String())
+	down := t.serversDown.WithLabelValues(home)
 	return failopen.New(inner, failopen.Options{
 		Timeout: c.StoreTimeout, Cheap: c.DegradedCheap, Expensive: c.DegradedExpensive,
 		Hooks: failopen.Hooks{
 			Degraded: func(slice string, kind failopen.Kind, cause error) {
-				outages.begin(name(slice), cause)
+				outages.begin(part{home, slice}, cause)
 				down.Inc()
 				log.Error("store does not answer; local rules decide", "server", slice, "kind", string(kind), "error", cause)
 			},
 			Healed: func(slice string, after time.Duration) {
-				outages.end(name(slice))
+				outages.end(part{home, slice})
 				down.Dec()
 				log.Info("store answers again", "server", slice, "after", after.Round(time.Millisecond).String())
 			},
@@ -136,27 +126,41 @@ func (b bundle) Close() error { return errors.Join(b.counts.Close(), b.links.Clo
 // outages are the servers that do not answer, and why.
 type outages struct {
 	mu     sync.Mutex
-	causes map[string]error
+	causes map[part]error
 }
 
-func (o *outages) begin(server string, cause error) {
+// part is a server of a home, as its store names it.
+type part struct{ home, server string }
+
+func (o *outages) begin(p part, cause error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.causes[server] = cause
+	o.causes[p] = cause
 }
 
-func (o *outages) end(server string) {
+func (o *outages) end(p part) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.causes, server)
+	delete(o.causes, p)
 }
 
-// trouble returns why one of them does not answer, or nil.
-func (o *outages) trouble() error {
+// at returns why a server of a home does not answer, or nil.
+func (o *outages) at(home string) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for server, cause := range o.causes {
-		return fmt.Errorf("%s: %w", server, cause)
+	for p, cause := range o.causes {
+		if p.home == home {
+			return fmt.Errorf("%s: %w", p.server, cause)
+		}
 	}
 	return nil
+}
+
+// checks tell of each home by itself.
+func (o *outages) checks(c *Config) []admin.Check {
+	all := []admin.Check{{Name: "store", Err: func() error { return o.at("") }}}
+	for _, h := range c.Homes {
+		all = append(all, admin.Check{Name: "home:" + h.Home.String(), Err: func() error { return o.at(h.Home.String()) }})
+	}
+	return append(all, admin.Check{Name: "home:" + unknownHome, Err: func() error { return o.at(unknownHome) }})
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 
 	"github.com/signposthq/signpost"
 	"github.com/signposthq/signpost/store/homes"
@@ -88,28 +89,67 @@ func (c *Config) homeNames() []signpost.Home {
 	return all
 }
 
-// openHomes puts the servers of the homes beside the one store that there is without them, which it closes if it fails.
-func openHomes(ctx context.Context, c *Config, main counts, log *slog.Logger, guard func(signpost.Home, signpost.Store) (counts, error)) (counts, error) {
-	at := map[signpost.Home]signpost.Store{{}: main}
-	undo := func(err error) (counts, error) {
+// unknownHome is what logs, metrics and /readyz call all homes that this process was not told of. No home has that name.
+const unknownHome = "?"
+
+// guard puts local rules around the server of a home. The name is empty for the server of the links that have none.
+type guard func(home string, inner signpost.Store) (counts, error)
+
+// openHomes returns a store of all homes, each guarded by itself: that of no home on main, which it closes if it fails. It is also what
+// a process needs that knows of no homes, which must not count the links of one in the wrong place.
+func openHomes(ctx context.Context, c *Config, main signpost.Store, log *slog.Logger, guarded guard) (counts, error) {
+	// All at once: one that cannot be reached makes nobody wait for it but the start, and that once.
+	inner := make([]signpost.Store, len(c.Homes))
+	faults := make([]error, len(c.Homes))
+	var all sync.WaitGroup
+	for i, h := range c.Homes {
+		all.Go(func() {
+			s, err := redis.Open(ctx, redis.Options{URL: h.URL, Password: c.passwordOf(h.Home).Reveal(), Prefix: c.StorePrefix})
+			if err != nil { // not a nil *redis.Store in an interface
+				faults[i] = fmt.Errorf("home %s: %w", h.Home, err)
+				return
+			}
+			warnOfEviction(ctx, s, log.With("home", h.Home.String()))
+			inner[i] = s
+		})
+	}
+	all.Wait()
+
+	at := map[signpost.Home]signpost.Store{}
+	add := func(h signpost.Home, s signpost.Store) {
+		g, err := guarded(h.String(), s)
+		if err != nil {
+			faults = append(faults, err, s.Close())
+			return
+		}
+		at[h] = g
+	}
+	add(signpost.Home{}, main)
+	for i, h := range c.Homes {
+		if inner[i] != nil {
+			add(h.Home, inner[i])
+		}
+	}
+	elsewhere, err := guarded(unknownHome, homes.Nowhere())
+	if err = errors.Join(append(faults, err)...); err != nil {
 		for _, s := range at {
 			err = errors.Join(err, s.Close())
 		}
 		return nil, err
 	}
-	for _, h := range c.Homes {
-		inner, err := redis.Open(ctx, redis.Options{URL: h.URL, Password: c.passwordOf(h.Home).Reveal(), Prefix: c.StorePrefix})
-		if err != nil {
-			return undo(fmt.Errorf("home %s: %w", h.Home, err))
-		}
-		warnOfEviction(ctx, inner, log.With("home", h.Home.String()))
-		if at[h.Home], err = guard(h.Home, inner); err != nil {
-			return undo(errors.Join(err, inner.Close()))
-		}
-	}
-	elsewhere, err := guard(signpost.Home{}, homes.Nowhere())
-	if err != nil {
-		return undo(err)
-	}
 	return homes.New(at, elsewhere)
+}
+
+// look asks every home once, so that an outage that is there already shows before the first request meets it.
+func look(ctx context.Context, c *Config, s signpost.Store) error {
+	all := append(c.homeNames(), signpost.Home{})
+	faults := make([]error, len(all))
+	var asked sync.WaitGroup
+	for i, h := range all {
+		asked.Go(func() {
+			_, _, faults[i] = s.Peek(ctx, signpost.Request{Key: signpost.KeyOf("signpost start", "").In(h), Bound: c.Links})
+		})
+	}
+	asked.Wait()
+	return errors.Join(faults...)
 }

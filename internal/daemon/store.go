@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"github.com/signposthq/signpost"
+	"github.com/signposthq/signpost/internal/admin"
 	"github.com/signposthq/signpost/link"
 	"github.com/signposthq/signpost/store/disk"
 	"github.com/signposthq/signpost/store/memory"
@@ -18,8 +20,8 @@ import (
 // opened is a store that counts its leases, the registry of links that it keeps, and its health.
 type opened struct {
 	*leaseCounter
-	links   link.Registry
-	trouble func() error // nil while counts are kept as they should be
+	links  link.Registry
+	checks []admin.Check // on whether counts are kept as they should be
 }
 
 // openStore opens the store that a configuration names.
@@ -29,7 +31,7 @@ func openStore(ctx context.Context, c *Config, t *telemetry, log *slog.Logger) (
 		return openShared(ctx, c, t, log)
 	case c.Store == StoreMemory:
 		s := memory.New(memory.Options{OnClear: t.clears.WithLabelValues(ofLinks).Inc})
-		return newOpened(t, s, memory.NewLinks(), func() error { return nil }), nil
+		return newOpened(t, s, memory.NewLinks(), admin.Check{Name: "store", Err: func() error { return nil }}), nil
 	}
 	sync := disk.SyncAlways
 	if c.Sync == "off" {
@@ -45,16 +47,18 @@ func openStore(ctx context.Context, c *Config, t *telemetry, log *slog.Logger) (
 		return opened{}, err
 	}
 	t.watchDisk(s.Stats)
-	return newOpened(t, s, s.Links(), func() error {
+	return newOpened(t, s, s.Links(), admin.Check{Name: "store", Err: func() error {
 		if stats := s.Stats(); stats.Degraded {
 			return errors.New(stats.Cause)
 		}
 		return nil
-	}), nil
+	}}), nil
 }
 
-func newOpened(t *telemetry, s signpost.Store, links link.Registry, trouble func() error) opened {
-	o := opened{newLeaseCounter(s), links, trouble}
-	t.watchStore(o.count, func() bool { return trouble() != nil })
+func newOpened(t *telemetry, s signpost.Store, links link.Registry, checks ...admin.Check) opened {
+	o := opened{newLeaseCounter(s), links, checks}
+	t.watchStore(o.count, func() bool {
+		return slices.ContainsFunc(checks, func(c admin.Check) bool { return c.Err() != nil })
+	})
 	return o
 }

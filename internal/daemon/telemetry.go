@@ -80,7 +80,7 @@ func newTelemetry(b Build) *telemetry {
 		}, []string{"kind"}),
 		serversDown: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "signpost_store_servers_down",
-			Help: "Shared servers that do not answer, by the home whose links they count; the home is empty for links of none.",
+			Help: "Shared servers that do not answer, by the home whose links they count: empty for links of none, ? for homes that this process was not told of.",
 		}, []string{"home"}),
 		debtDropped: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "signpost_debt_dropped_total",
@@ -134,7 +134,7 @@ func newTelemetry(b Build) *telemetry {
 	for _, kind := range kinds {
 		t.storeErrors.WithLabelValues(kind)
 	}
-	for _, kind := range []failopen.Kind{failopen.Timeout, failopen.Connection, failopen.Auth, failopen.Other} {
+	for _, kind := range []failopen.Kind{failopen.Timeout, failopen.Connection, failopen.Auth, failopen.Home, failopen.Other} {
 		t.storeFailures.WithLabelValues(string(kind))
 	}
 	for _, kind := range []string{"timeout", "other"} {

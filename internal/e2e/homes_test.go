@@ -92,3 +92,41 @@ func TestHomes(t *testing.T) {
 		}
 	}
 }
+
+// A daemon that was not told of the homes does not count their links anywhere else: it decides them by itself, and says so.
+func TestHomesThatADaemonDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	registry, eu := redistest.Start(t), redistest.Start(t)
+	inEU, stray := serve(t, "STORE="+registry.URL(), "HOMES=eu="+eu.URL(), "HOME=eu"), serve(t, "STORE="+registry.URL())
+	var european admin.MintedLink
+	inEU.manage(t, "POST", "/v1/links", admin.MintRequest{Bound: "5/365d"}, &european)
+	homeless := stray.mint(t, "5/365d")
+	c := newClient(t)
+	for i := range 7 {
+		got := c.ask(t, "GET", stray.Door+"/read/welcome", "", bearer(european.Credential)...)
+		if degraded := got.header.Get("X-Signpost-RateLimit") == "degraded"; !degraded || (got.status == http.StatusOK) != (i < 5) {
+			t.Errorf("take %d of 5 at a home that is not known: %d, degraded=%v", i+1, got.status, degraded)
+		}
+		if got := c.ask(t, "GET", stray.Door+"/read/welcome", "", bearer(homeless.Credential)...); got.header.Get("X-Signpost-RateLimit") != "" {
+			t.Error("a link of no home is degraded too")
+		}
+	}
+	metrics := c.ask(t, "GET", stray.Admin+"/metrics", "", bearer(adminToken)...).body
+	for _, want := range []string{`signpost_store_servers_down{home="?"} 1`, `signpost_store_servers_down{home=""} 0`, "signpost_degraded 1"} {
+		if !strings.Contains(metrics, want+"\n") {
+			t.Errorf("the metrics lack %s", want)
+		}
+	}
+	if strings.Contains(metrics, `signpost_store_failures_total{kind="home"} 0`) || !strings.Contains(metrics, `signpost_store_failures_total{kind="connection"} 0`) {
+		t.Error("the metrics take a home that is not known for a lost connection")
+	}
+	if log := stray.stderr.String(); !strings.Contains(log, `home is not known to this process: eu`) {
+		t.Errorf("the log does not name the home:\n%s", log)
+	}
+	if got := c.ask(t, "GET", stray.Admin+"/readyz", "").body; !strings.Contains(got, "degraded: home:?\n") {
+		t.Errorf("readyz: %q", got)
+	}
+	if used := inEU.inspect(t, european.ID).Windows[0].Used; used != 0 {
+		t.Errorf("%d are counted at home, want none", used)
+	}
+}

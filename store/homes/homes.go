@@ -34,7 +34,7 @@ type Store struct {
 
 // New returns a Store that counts each key in the store of its home. Keys of no home are counted in that of the zero Home. elsewhere
 // has the keys of homes that are not in the map: [Nowhere], with a failopen.Store around it, or nil to answer each with an error
-// that wraps [signpost.ErrUnreachable]. The Store owns all of them from then on, and closes them.
+// that wraps [signpost.ErrUnknownHome]. The Store owns all of them from then on, and closes them.
 func New(at map[signpost.Home]signpost.Store, elsewhere signpost.Store) (*Store, error) {
 	var faults []error
 	if len(at) == 0 {
@@ -126,13 +126,13 @@ func (s *Store) Close() error {
 	return errors.Join(append(errs, s.elsewhere.Close())...)
 }
 
-// Nowhere returns the store of keys whose home is not known: it cannot be reached, whatever is asked of it.
+// Nowhere returns the store of keys whose home is not known: every take and peek is an error that wraps [signpost.ErrUnknownHome].
 func Nowhere() signpost.Store { return nowhere{} }
 
 type nowhere struct{}
 
 func (nowhere) Take(_ context.Context, q signpost.Request) (d signpost.Decision, c signpost.Commit, err error) {
-	return d, c, fmt.Errorf("%w: home %q is not known to this process", signpost.ErrUnreachable, q.Key.Home())
+	return d, c, fmt.Errorf("%w: %s", signpost.ErrUnknownHome, q.Key.Home())
 }
 
 func (n nowhere) Peek(ctx context.Context, q signpost.Request) (signpost.Decision, signpost.Commit, error) {
@@ -140,5 +140,8 @@ func (n nowhere) Peek(ctx context.Context, q signpost.Request) (signpost.Decisio
 }
 
 func (nowhere) Release(signpost.Lease) {}
+
+// Slice implements [signpost.Slicer]: each home that is not known shows by itself.
+func (nowhere) Slice(k signpost.Key) string { return k.Home().String() }
 
 func (nowhere) Close() error { return nil }

@@ -6,12 +6,14 @@ package homes_test
 import (
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/signposthq/signpost"
+	"github.com/signposthq/signpost/failopen"
 	"github.com/signposthq/signpost/store/homes"
 	"github.com/signposthq/signpost/store/memory"
-	"github.com/signposthq/signpost/store/storetest"
 )
 
 var (
@@ -36,10 +38,6 @@ func open(t testing.TB) signpost.Store {
 		t.Fatal(err)
 	}
 	return s
-}
-
-func TestStore(t *testing.T) {
-	storetest.Run(t, storetest.Options{Open: open})
 }
 
 // TestEveryCallGoesHome makes every call of a Store, with keys of two homes that differ in nothing else.
@@ -107,8 +105,8 @@ func TestUnknownHome(t *testing.T) {
 	defer s.Close()
 	q := signpost.Request{Key: signpost.KeyOf("link", "x").In(home("mars")), Bound: signpost.DefaultBound()}
 	_, _, err := s.Take(t.Context(), q)
-	if !errors.Is(err, signpost.ErrUnreachable) || !strings.Contains(err.Error(), "mars") {
-		t.Errorf("take: %v, want ErrUnreachable and the home", err)
+	if !errors.Is(err, signpost.ErrUnknownHome) || !strings.Contains(err.Error(), "mars") {
+		t.Errorf("take: %v, want ErrUnknownHome and the home", err)
 	}
 }
 
@@ -119,4 +117,31 @@ func TestFaults(t *testing.T) {
 	if _, err := homes.New(map[signpost.Home]signpost.Store{eu: nil}, nil); err == nil || !strings.Contains(err.Error(), "eu") {
 		t.Errorf("a home without a store: error %v, want its name", err)
 	}
+}
+
+// One guard around all homes is worse than one for each, as all share its fallback, but it too degrades the keys of one home only, for as long as
+// that home is away.
+func TestOneGuardAroundAll(t *testing.T) {
+	down := make(chan string, 10)
+	var probes atomic.Int64
+	s, err := failopen.New(open(t), failopen.Options{Hooks: failopen.Hooks{
+		Degraded: func(slice string, _ failopen.Kind, _ error) { down <- slice },
+		Healed:   func(slice string, _ time.Duration) { t.Errorf("%q healed, but it is not there", slice) },
+		Failed:   func(string, failopen.Kind, error) { probes.Add(1) },
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	q := signpost.Request{Key: signpost.KeyOf("link", "x"), Bound: signpost.DefaultBound()}
+	for _, h := range []signpost.Home{home("mars"), home("venus"), eu} {
+		q.Key = q.Key.In(h)
+		if d, _, err := s.Take(t.Context(), q); err != nil || d.Degraded != (h != eu) {
+			t.Errorf("home %q: degraded=%v error=%v", h, d.Degraded, err)
+		}
+	}
+	if a, b := <-down, <-down; !strings.HasPrefix(a, "mars") || !strings.HasPrefix(b, "venus") {
+		t.Errorf("%q and %q are degraded, want mars and venus", a, b)
+	}
+	eventually(t, "both were probed, and stayed away", func() bool { return probes.Load() > 2+2 })
 }

@@ -62,12 +62,14 @@ func newRegion(t *testing.T, urls map[signpost.Home]string) *region {
 	return r
 }
 
-func (r *region) isDown(name string) bool {
+// kindOf returns why a home is down, or "".
+func (r *region) kindOf(name string) failopen.Kind {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, down := r.down[name]
-	return down
+	return r.down[name]
 }
+
+func (r *region) isDown(name string) bool { return r.kindOf(name) != "" }
 
 func (r *region) take(t *testing.T, q signpost.Request) signpost.Decision {
 	t.Helper()
@@ -193,8 +195,8 @@ func TestRegions(t *testing.T) {
 			t.Fatalf("take %d at an unknown home: degraded=%v admitted=%v", i, d.Degraded, d.Admitted)
 		}
 	}
-	if !inEU.isDown("elsewhere") {
-		t.Error("nobody was told of the unknown home")
+	if kind := inEU.kindOf("elsewhere"); kind != failopen.Home {
+		t.Errorf("what was told of the unknown home: %q", kind)
 	}
 
 	// A lease goes back to its home from wherever it is released.
