@@ -6,8 +6,12 @@
 package e2e_test
 
 import (
+	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -63,6 +67,22 @@ func TestHomes(t *testing.T) {
 		t.Errorf("%d are counted, want 40", used)
 	}
 
+	// The debt of an outage goes home, once: take counts what passed.
+	var debtor admin.MintedLink
+	inEU.manage(t, "POST", "/v1/links", admin.MintRequest{Bound: "100000/365d"}, &debtor)
+	passed := uint32(0)
+	take := func(d *daemon) (degraded bool) {
+		t.Helper()
+		status, degraded := ask(d, debtor)
+		if status != http.StatusOK {
+			t.Errorf("take of a link with room: %d", status)
+		}
+		passed++
+		return degraded
+	}
+	take(inEU)
+	take(inUS)
+
 	eu.Freeze()
 	for _, d := range []*daemon{inEU, inUS} {
 		if status, degraded := ask(d, told); status != http.StatusOK || !degraded {
@@ -70,6 +90,12 @@ func TestHomes(t *testing.T) {
 		}
 		if status, degraded := ask(d, american); status != http.StatusOK || degraded {
 			t.Errorf("a link of the other home: %d, degraded=%v", status, degraded)
+		}
+		if got := c.ask(t, "GET", d.Admin+"/readyz", "").body; got != "ok, degraded: home:eu\n" {
+			t.Errorf("readyz: %q", got)
+		}
+		for range 5 {
+			take(d)
 		}
 	}
 	metrics := c.ask(t, "GET", inUS.Admin+"/metrics", "", bearer(adminToken)...).body
@@ -83,13 +109,31 @@ func TestHomes(t *testing.T) {
 	}
 	eu.Thaw()
 	for _, d := range []*daemon{inEU, inUS} {
-		eventually(t, "the home is back", func() bool {
-			_, degraded := ask(d, told)
-			return !degraded
-		})
+		eventually(t, "the home is back", func() bool { return !take(d) }) // a key's debt goes before its next take
 		if status, _ := ask(d, european); status != http.StatusTooManyRequests {
 			t.Errorf("the count of 40 was lost: status %d", status)
 		}
+	}
+	if used := inUS.inspect(t, debtor.ID).Windows[0].Used; used != passed {
+		t.Errorf("%d are counted, want the %d that passed", used, passed)
+	}
+
+	// Without the registry, links that were read before go on at their homes, and no other is turned away for good.
+	unread := mint(inEU, "")
+	registry.Kill()
+	for range 20 {
+		for _, d := range []*daemon{inEU, inUS} {
+			if take(d) {
+				t.Fatal("a link at home is degraded though only the registry is away")
+			}
+		}
+	}
+	got := c.ask(t, "GET", inUS.Door+"/read/welcome", "", bearer(debtor.Credential)...)
+	if left, want := got.header.Get("X-RateLimit-Remaining"), fmt.Sprint(100_000-passed-1); left != want {
+		t.Errorf("%s remain without the registry, want %s", left, want)
+	}
+	if status, _ := ask(inUS, unread); status != http.StatusServiceUnavailable {
+		t.Errorf("a link that was never read: %d, want 503", status)
 	}
 }
 
@@ -128,5 +172,94 @@ func TestHomesThatADaemonDoesNotKnow(t *testing.T) {
 	}
 	if used := inEU.inspect(t, european.ID).Windows[0].Used; used != 0 {
 		t.Errorf("%d are counted at home, want none", used)
+	}
+}
+
+// At the start a home that cannot be reached is an outage of that home, and one that turns the daemon away an error that names it.
+func TestHomesAtTheStart(t *testing.T) {
+	t.Parallel()
+	registry, eu, us := redistest.Start(t), redistest.Start(t), redistest.Start(t, "--user", "signpost", "on", ">of-us", "~signpost:*", "+@all")
+	all := []string{"STORE=" + registry.URL(), "HOMES=eu=" + eu.URL() + ",us=redis://signpost@" + us.Addr, "HOME=eu"}
+
+	p := spawn(t, signpost(t, append(all, "STORE_PASSWORD_US=hunter2"), "serve"))
+	code := p.wait(t)
+	if log := p.stderr.String(); code != 1 || !strings.Contains(log, "home us: ") || strings.Contains(log, "hunter2") {
+		t.Errorf("a wrong password of a home: exit code %d, %q", code, log)
+	}
+
+	eu.Kill()
+	d := serve(t, append(all, "STORE_PASSWORD_US=of-us")...)
+	c := newClient(t)
+	if got := c.ask(t, "GET", d.Admin+"/readyz", "").body; got != "ok, degraded: home:eu\n" {
+		t.Errorf("readyz before any request: %q", got)
+	}
+	for home, want := range map[string]string{"eu": "degraded", "us": ""} {
+		var l admin.MintedLink
+		d.manage(t, "POST", "/v1/links", admin.MintRequest{Home: home}, &l)
+		got := c.ask(t, "GET", d.Door+"/read/welcome", "", bearer(l.Credential)...)
+		if got.status != http.StatusOK || got.header.Get("X-Signpost-RateLimit") != want {
+			t.Errorf("a link of home %s: %d, degraded=%q, want %q", home, got.status, got.header.Get("X-Signpost-RateLimit"), want)
+		}
+	}
+	eu.Restart()
+	eventually(t, "the home that was away at the start is there", func() bool {
+		return c.ask(t, "GET", d.Admin+"/readyz", "").body == "ok\n"
+	})
+}
+
+// A reload changes where links are minted, and neither the homes that there are nor where a link is counted.
+func TestHomesReload(t *testing.T) {
+	t.Parallel()
+	registry, eu, us := redistest.Start(t), redistest.Start(t), redistest.Start(t)
+	file := filepath.Join(t.TempDir(), "signpost.yaml")
+	write := func(homes, home string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte("store: "+registry.URL()+"\nhomes:\n"+homes+"home: "+home+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	inEU, inUS := "  - eu="+eu.URL()+"\n", "  - us="+us.URL()+"\n"
+	write(inEU+inUS, "eu")
+	d := serve(t, "STORE=", "CONFIG="+file)
+	c := newClient(t)
+	mint := func() (l admin.MintedLink) {
+		t.Helper()
+		d.manage(t, "POST", "/v1/links", admin.MintRequest{Bound: "3/365d"}, &l)
+		return l
+	}
+	ask := func(l admin.MintedLink) int {
+		t.Helper()
+		got := c.ask(t, "GET", d.Door+"/read/welcome", "", bearer(l.Credential)...)
+		if got.header.Get("X-Signpost-RateLimit") != "" {
+			t.Error("degraded")
+		}
+		return got.status
+	}
+	reload := func(says string) {
+		t.Helper()
+		before := strings.Count(d.stderr.String(), says)
+		d.signal(t, syscall.SIGHUP)
+		eventually(t, "the log says "+says, func() bool { return strings.Count(d.stderr.String(), says) > before })
+	}
+
+	first := mint()
+	ask(first)
+	write(inEU+inUS, "us")
+	reload(`"msg":"reload"`)
+	second := mint()
+	if first.Home.String() != "eu" || second.Home.String() != "us" {
+		t.Errorf("homes %q and, after the reload, %q; want eu and us", first.Home, second.Home)
+	}
+	write(inUS, "us") // waits for a restart: links of the other home are counted as before
+	reload(`"these changes wait for a restart"`)
+	ask(first)
+	ask(first)
+	if status := ask(first); status != http.StatusTooManyRequests {
+		t.Errorf("the fourth take of three, over two reloads: %d", status)
+	}
+	write(inUS, "mars")
+	reload(`"msg":"reload failed`)
+	if third := mint(); third.Home.String() != "us" {
+		t.Errorf("home %q after a reload that failed, want us", third.Home)
 	}
 }
