@@ -18,7 +18,8 @@ func serveCommand(p *process) *cobra.Command {
 		Long: `Run the door, the decision API and the admin API.
 
 With no flags it keeps its counts in ./signpost-data and stands in front of a small
-sample, so that there is something to try. With --upstream it stands in front of a service.
+sample, so that there is something to try. With --upstream it stands in front of a service,
+and with --mcp in front of a server of MCP over streamable HTTP.
 
 What flags say, SIGNPOST_ variables and a file can say too; a flag wins over a variable, and a
 variable over the file. See 'signpost config print' for all of it. SIGHUP reads the file
@@ -41,7 +42,7 @@ start and kept in the data directory; SIGNPOST_API_TOKEN, which the api needs of
 }
 
 // served are the fields of the configuration that have a flag.
-var served = []string{"store", "data", "upstream", "door", "api", "admin", "expensive"}
+var served = []string{"store", "data", "upstream", "mcp", "door", "api", "admin", "expensive"}
 
 // configFlags adds the flags that say where a configuration comes from. They have no defaults of
 // their own: what is not given is not said.

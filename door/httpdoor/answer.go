@@ -44,9 +44,13 @@ func (p *pass) answer(w http.ResponseWriter, problem render.Problem) {
 // Answer writes a problem as the whole answer to a request whose body was not read, so that a client that is still
 // sending gets to read it. Fields that outer layers have set stay, but for what is about caching. It is for doors; a Door calls it by itself.
 func Answer(w http.ResponseWriter, r *http.Request, problem render.Problem) {
+	problem.SetHeader(w.Header())
+	AnswerBody(w, r, problem.Status, problem.JSON())
+}
+
+// AnswerBody is Answer for a body that is not a problem. Its fields are set.
+func AnswerBody(w http.ResponseWriter, r *http.Request, status int, body []byte) {
 	h := w.Header()
-	problem.SetHeader(h)
-	body := problem.JSON()
 	linger := stillSending(r) && http.NewResponseController(w).EnableFullDuplex() == nil
 	if linger {
 		h.Set("Connection", "close")
@@ -55,7 +59,7 @@ func Answer(w http.ResponseWriter, r *http.Request, problem render.Problem) {
 	if !linger && r.ProtoMajor == 1 && hasBody(r) {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(restTime)) // the server sets its own for the next request
 	}
-	w.WriteHeader(problem.Status)
+	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(body) // a client that is gone has no use for the error
 	}

@@ -75,12 +75,18 @@ type Door struct {
 
 // New returns a door that takes from a limiter. The error lists every fault.
 func New(l *signpost.Limiter, o Options) (*Door, error) {
+	if o.Identify == nil {
+		_, err := build(l, o)
+		return nil, errors.Join(errors.New("mcpdoor: no Identify; use Links, or Fixed for transports without HTTP"), err)
+	}
+	return build(l, o)
+}
+
+// build returns a door, whose Identify nobody looks at.
+func build(l *signpost.Limiter, o Options) (*Door, error) {
 	var faults []error
 	if l == nil {
 		faults = append(faults, errors.New("mcpdoor: no limiter"))
-	}
-	if o.Identify == nil {
-		faults = append(faults, errors.New("mcpdoor: no Identify; use Links, or Fixed for transports without HTTP"))
 	}
 	if o.Realm == "" {
 		o.Realm = "mcp"

@@ -40,6 +40,10 @@ type Config struct {
 	Sync string
 
 	Upstream          *url.URL // nil: the sample
+	MCP               *url.URL // the endpoint of a server of MCP, in place of Upstream
+	MCPExpensive      []string
+	MCPCosts          []toolCost
+	MCPCharge         []string
 	UpstreamTimeout   time.Duration
 	KeepAuthorization bool
 

@@ -148,7 +148,7 @@ func (d *daemon) start(ctx context.Context, c Config) (err error) {
 	d.admin.serve(d.adminHandler(token), d.log, d.failed)
 
 	build := ReadBuild()
-	d.log.Info("start", "version", build.Version, "revision", build.Revision, "store", c.Store, "upstream", formatUpstream(c.Upstream),
+	d.log.Info("start", "version", build.Version, "revision", build.Revision, "store", c.Store, "upstream", formatUpstream(c.Upstream), "mcp", formatUpstream(c.MCP),
 		"door", d.door.address(), "api", d.api.address(), "admin", d.admin.address())
 	return nil
 }
@@ -156,6 +156,9 @@ func (d *daemon) start(ctx context.Context, c Config) (err error) {
 // wire makes the parts that every configuration shares.
 func (d *daemon) wire(c *Config) error {
 	upstream := c.Upstream
+	if upstream == nil {
+		upstream = c.MCP
+	}
 	if upstream == nil {
 		var err error
 		if d.sample, err = listen("sample", "127.0.0.1:0"); err != nil {
@@ -171,6 +174,8 @@ func (d *daemon) wire(c *Config) error {
 		strangers: signpost.New(strangers, signpost.Options{Observe: d.telemetry.observer(doorTry)}),
 		upstream:  newProxy(upstream, c.UpstreamTimeout, d.current.Load, d.telemetry, d.log),
 		observe:   d.observe,
+		reach: &watched{newTransport(c.UpstreamTimeout),
+			&upstreamHealth{log: d.log, telemetry: d.telemetry, upstream: upstream.Host}},
 	}
 	return nil
 }

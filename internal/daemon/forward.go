@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/signposthq/signpost/door/httpdoor"
+	"github.com/signposthq/signpost/door/mcpdoor"
 	"github.com/signposthq/signpost/door/render"
 	"github.com/signposthq/signpost/link"
 )
@@ -37,7 +38,11 @@ func forward(c *Config, p *httputil.ProxyRequest) {
 			}
 		}
 	}
-	if caller, ok := httpdoor.CallerFromContext(p.In.Context()); ok {
+	caller, ok := httpdoor.CallerFromContext(p.In.Context())
+	if !ok {
+		caller, ok = mcpdoor.CallerFromContext(p.In.Context())
+	}
+	if ok && caller.Name != "" {
 		out.Set(linkHeader, caller.Name)
 	}
 	if !c.KeepAuthorization {

@@ -18,11 +18,13 @@ type greeting struct {
 	API            string `json:"api"`
 	Admin          string `json:"admin"`
 	Upstream       string `json:"upstream,omitempty"`       // absent: the sample
+	MCP            string `json:"mcp,omitempty"`            // where clients of MCP connect
 	Link           string `json:"link,omitempty"`           // only of the first start
 	AdminToken     string `json:"adminToken,omitempty"`     // only where it is kept nowhere
 	AdminTokenFile string `json:"adminTokenFile,omitempty"` // only where it is kept there
 
 	mint     string // the command that mints a link
+	behind   string // the server of MCP, if there is one
 	allCheap bool   // no request is expensive
 }
 
@@ -32,7 +34,11 @@ const allCheap = "no request is expensive, so the concurrency of a bound refuses
 // greet prints the greeting to stdout, where nothing else goes.
 func (d *daemon) greet(c *Config, first link.Link, token Secret) error {
 	g := greeting{Door: d.door.url(), API: d.api.url(), Admin: d.admin.url(), Upstream: formatUpstream(c.Upstream), Link: first.Reveal(),
-		mint: d.command(c, "link mint"), allCheap: len(c.Expensive) == 0}
+		mint: d.command(c, "link mint"), allCheap: len(c.Expensive) == 0 && c.MCP == nil}
+	if c.MCP != nil {
+		g.MCP = d.door.url() + c.MCP.EscapedPath()
+		g.behind = formatUpstream(c.MCP)
+	}
 	switch {
 	case !c.AdminToken.IsZero(): // whoever set it has it
 	case c.Store == StoreMemory:
@@ -85,6 +91,9 @@ func shellWord(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
+// pingMessage asks a server of MCP whether it is there. It is free.
+const pingMessage = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+
 // text is the greeting for people. Its curl lines work as they stand.
 func (g *greeting) text() string {
 	var b strings.Builder
@@ -93,9 +102,15 @@ func (g *greeting) text() string {
 	if g.Upstream != "" {
 		behind = g.Upstream
 	}
+	if g.MCP != "" {
+		behind = g.behind
+	}
 	line("signpost is running.")
 	line("")
 	line("  door   %s  in front of %s", g.Door, behind)
+	if g.MCP != "" {
+		line("  mcp    %s  is where clients of MCP connect", g.MCP)
+	}
 	line("  api    %s", g.API)
 	line("  admin  %s", g.Admin)
 	switch {
@@ -126,9 +141,12 @@ func (g *greeting) text() string {
 	line("Try it:")
 	line("")
 	bearer := "-H 'Authorization: Bearer " + g.Link + "'"
-	if g.Upstream != "" {
+	switch {
+	case g.MCP != "":
+		line("  curl -i %s -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream' -d '%s' %s", bearer, pingMessage, g.MCP)
+	case g.Upstream != "":
 		line("  curl -i %s %s/", bearer, g.Door)
-	} else {
+	default:
 		line("  curl -i %s %s/read/welcome", bearer, g.Door)
 		line("  curl %s -d 'Buy milk.' %s/remember/shopping", bearer, g.Door)
 		line("  curl %s '%s/recall?q=milk'", bearer, g.Door)

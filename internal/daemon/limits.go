@@ -77,7 +77,7 @@ func publishedLimits(c *Config, bound signpost.Bound) limitsDocument {
 
 func shapeOf(c *Config) publishedShape {
 	s := publishedShape{c.Shape.MaxBody(), c.Shape.Markdown, c.Shape.Relations, c.Shape.Blocks}
-	if c.Upstream == nil { // the sample enforces all
+	if c.Upstream == nil && c.MCP == nil { // the sample enforces all
 		return s
 	}
 	unset := Default().Shape

@@ -98,7 +98,7 @@ func Load(s Sources) (Config, error) {
 		l.set(&c, &s)
 		where[s.field.path] = s.where
 	}
-	if c.Upstream == nil {
+	if c.Upstream == nil && c.MCP == nil {
 		if where["try"] == "" {
 			c.Try = true
 		}
@@ -182,6 +182,7 @@ func (l *loader) contradictions(c *Config, where map[string]string) {
 	if c.Upstream != nil && c.Upstream.Host == c.Door {
 		l.fault(said(where, "upstream"), "upstream: %s is the door itself", c.Upstream)
 	}
+	l.mcpFaults(c, where)
 	l.homeFaults(c, where)
 	if c.APIToken.IsZero() && !loopback(c.API) {
 		l.fault(said(where, "api"), "api: %s can be reached from other machines; set SIGNPOST_API_TOKEN, or listen on 127.0.0.1", c.API)

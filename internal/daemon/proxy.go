@@ -28,17 +28,7 @@ var errUnasked = errors.New("upstream switched protocols without being asked")
 func newProxy(upstream *url.URL, timeout time.Duration, live func() *settings, t *telemetry, logger *slog.Logger) http.Handler {
 	health := &upstreamHealth{log: logger, telemetry: t, upstream: upstream.Host}
 	proxy := &httputil.ReverseProxy{
-		Transport: &http.Transport{
-			DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
-			TLSHandshakeTimeout:    10 * time.Second,
-			ResponseHeaderTimeout:  timeout,
-			ExpectContinueTimeout:  time.Second,
-			MaxIdleConnsPerHost:    256,
-			IdleConnTimeout:        90 * time.Second,
-			MaxResponseHeaderBytes: 1 << 20,
-			DisableCompression:     true, // bodies pass as they are
-			ForceAttemptHTTP2:      true,
-		},
+		Transport: newTransport(timeout),
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.SetURL(upstream)
 			p.Out.URL.RawQuery = p.In.URL.RawQuery // as it came: no rule here reads it
@@ -68,6 +58,21 @@ func newProxy(upstream *url.URL, timeout time.Duration, live func() *settings, t
 			proxy.ServeHTTP(&relayed{w, urlLinkOf(r.Context()).prefix != ""}, r)
 		}
 	})
+}
+
+// newTransport returns how an upstream is reached that may take so long to begin its answer.
+func newTransport(timeout time.Duration) *http.Transport {
+	return &http.Transport{
+		DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+		TLSHandshakeTimeout:    10 * time.Second,
+		ResponseHeaderTimeout:  timeout,
+		ExpectContinueTimeout:  time.Second,
+		MaxIdleConnsPerHost:    256,
+		IdleConnTimeout:        90 * time.Second,
+		MaxResponseHeaderBytes: 1 << 20,
+		DisableCompression:     true, // bodies pass as they are
+		ForceAttemptHTTP2:      true,
+	}
 }
 
 const whyUpstream = "Requests are passed on to another service, once each."
@@ -109,15 +114,23 @@ func (h *upstreamHealth) failed(w http.ResponseWriter, r *http.Request, err erro
 			"The body of the request is broken: it ends too early, or it is not in the encoding that Content-Encoding names.", whyUpstream))
 		return
 	}
-	kind, p := "other", problem(http.StatusBadGateway, "upstream_error", "The service behind this door does not answer. The request may have reached it.",
+	p := problem(http.StatusBadGateway, "upstream_error", "The service behind this door does not answer. The request may have reached it.",
 		whyUpstream)
+	if h.note(err) == "timeout" {
+		p.Status, p.Title, p.Error = http.StatusGatewayTimeout, http.StatusText(http.StatusGatewayTimeout), "upstream_timeout"
+	}
+	writeProblem(w, p)
+}
+
+// note counts an error of the upstream and logs the first. It returns its kind.
+func (h *upstreamHealth) note(err error) string {
+	kind := "other"
 	if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
 		kind = "timeout"
-		p.Status, p.Title, p.Error = http.StatusGatewayTimeout, http.StatusText(http.StatusGatewayTimeout), "upstream_timeout"
 	}
 	h.telemetry.upstreamErrors.WithLabelValues(kind).Inc()
 	if h.downSince.CompareAndSwap(0, time.Now().UnixNano()) {
 		h.log.Warn("upstream does not answer", "upstream", h.upstream, "err", err.Error())
 	}
-	writeProblem(w, p)
+	return kind
 }

@@ -27,6 +27,7 @@ type parts struct {
 	limiter   *signpost.Limiter // of links
 	strangers *signpost.Limiter // of addresses, in a memory of its own
 	upstream  http.Handler
+	reach     http.RoundTripper // the upstream
 	observe   func(door string) func(httpdoor.Event)
 }
 
@@ -52,6 +53,11 @@ func newSettings(c Config, p *parts) (*settings, error) {
 		return nil, fmt.Errorf("make door: %w", err)
 	}
 	s.upstream = door.Wrap(p.upstream)
+	if c.MCP != nil {
+		if s.upstream, err = newMCPProxy(s, p); err != nil {
+			return nil, fmt.Errorf("make door: %w", err)
+		}
+	}
 	if !c.Try {
 		return s, nil
 	}

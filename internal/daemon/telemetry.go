@@ -25,13 +25,14 @@ const (
 	doorHTTP = "http"
 	doorAPI  = "api"
 	doorTry  = "try"
+	doorMCP  = "mcp"
 
 	ofLinks     = "links"
 	ofAddresses = "addresses"
 )
 
 var (
-	doors    = []string{doorHTTP, doorAPI, doorTry}
+	doors    = []string{doorHTTP, doorAPI, doorTry, doorMCP}
 	classes  = []string{"cheap", "expensive"}
 	outcomes = []string{"admitted", "refused", "degraded_admitted", "degraded_refused", "error"}
 	kinds    = []string{"timeout", "canceled", "closed", "other"}

@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mcpdoor
+
+import (
+	"encoding/json"
+	"testing"
+)
+
+// FuzzParse holds the parser against encoding/json: what passes means the same to both.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}`,
+		` [ {"jsonrpc":"2.0","id":"x","result":{}} , {"jsonrpc":"2.0","method":"notifications/x"} ] `,
+		`{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}`, `[[]]`, `{"METHOD":1}`, `{"jsonrpc":"2.0","id":{"a":[1]},"method":"p","params":[[]]}`, "\xff", ``,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		messages, batch, err := parse(body)
+		if err != nil {
+			if f, ok := err.(*fault); !ok || f.code == 0 || f.detail == "" || f.id != nil && !json.Valid(f.id) {
+				t.Fatalf("fault %#v", err)
+			}
+			return
+		}
+		if len(messages) == 0 || !batch && len(messages) != 1 {
+			t.Fatalf("%d messages, batch %v", len(messages), batch)
+		}
+		for _, m := range messages {
+			var other struct {
+				ID     json.RawMessage
+				Method string
+				Params struct{ Name, URI any }
+			}
+			if err := json.Unmarshal(m.raw, &other); err != nil {
+				t.Fatalf("raw %q: %v", m.raw, err)
+			}
+			if name, _ := other.Params.Name.(string); other.Method != m.method || name != m.name {
+				t.Fatalf("%q is read as %q %q", m.raw, m.method, m.name)
+			}
+			if m.id != nil && string(other.ID) != string(m.id) {
+				t.Fatalf("%q has the id %q", m.raw, m.id)
+			}
+		}
+	})
+}

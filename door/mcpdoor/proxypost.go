@@ -1,0 +1,383 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mcpdoor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/signposthq/signpost/door/httpdoor"
+	"github.com/signposthq/signpost/door/render"
+)
+
+// post is one HTTP request on its way through a proxy, with the messages that came in it.
+type post struct {
+	proxy   *Proxy
+	request *http.Request
+	caller  httpdoor.Caller
+	batch   bool
+	calls   []*sent  // every message
+	answers [][]byte // those of the proxy, each a whole response of JSON-RPC
+}
+
+// sent is one message that came in a post.
+type sent struct {
+	call
+	message message
+	refusal *refusal // nil: it is forwarded
+}
+
+func (x *post) call(m message) *sent {
+	c := &sent{call: call{door: x.proxy.door, method: m.method, caller: x.caller}, message: m}
+	if m.method == methodCallTool {
+		c.tool = m.name
+	}
+	c.ctx = callContext{x.request.Context(), &c.call}
+	return c
+}
+
+// guarded lets a free message through, unless its caller floods. It returns the refusal.
+func (c *sent) guarded() *refusal {
+	d, ok := c.door.guard.passes(c.caller.Key, c.method)
+	c.outcome = httpdoor.Uncounted
+	if !ok {
+		c.outcome = Flooded
+		r := flooded(&c.door.o.Terms, &d, c.caller.Kind)
+		c.refusal = &r
+	}
+	return c.refusal
+}
+
+// post serves a request that sends messages.
+func (x *post) post(w http.ResponseWriter) {
+	body, ok := x.read(w)
+	if !ok {
+		return
+	}
+	messages, batch, err := parse(body)
+	if err != nil {
+		x.say(w, http.StatusBadRequest, err.(*fault))
+		return
+	}
+	if f := contradicted(x.request.Header, messages, batch); f != nil {
+		x.say(w, http.StatusBadRequest, f)
+		return
+	}
+	x.batch = batch
+	var admitted [][]byte
+	for _, m := range messages {
+		c := x.call(m)
+		x.calls = append(x.calls, c)
+		if err := x.decide(c); err != nil {
+			x.abort(err)
+		}
+		switch {
+		case c.refusal == nil:
+			admitted = append(admitted, m.raw)
+		case m.id != nil: // else nobody waits for an answer
+			x.answers = append(x.answers, c.answered())
+		}
+	}
+	if len(admitted) == 0 {
+		x.reply(w)
+		return
+	}
+	if x.proxy.o.BeforeHandler {
+		if err := x.settle(); err != nil {
+			x.abort(err)
+		}
+	}
+	if len(admitted) < len(messages) {
+		body = append(append([]byte{'['}, bytes.Join(admitted, []byte{','})...), ']')
+	}
+	x.forward(w, body)
+}
+
+// decide takes what a message needs. The error says why its caller gets no answer.
+func (x *post) decide(c *sent) error {
+	work, charged := c.door.charges.of(c.method, c.tool)
+	if !charged {
+		c.guarded()
+		return nil
+	}
+	r, err := c.take(work)
+	if err != nil {
+		return err
+	}
+	if c.refusal = r; r == nil {
+		c.hold.Begin(c.door.limiter, c.decision.Lease)
+	}
+	return nil
+}
+
+// answered returns the response to a refused request.
+func (c *sent) answered() []byte {
+	if c.refusal.isResult(c.method) {
+		return response(c.message.id, "result", c.refusal.result())
+	}
+	return response(c.message.id, "error", c.refusal.rpcError())
+}
+
+// response returns a response of JSON-RPC. Without an id it is null.
+func response(id []byte, member string, value []byte) []byte {
+	if id == nil {
+		id = []byte("null")
+	}
+	b := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
+	b = append(b, `,"`+member+`":`...)
+	return append(append(b, value...), '}')
+}
+
+// settle waits until all decisions are durable, or known not to be for now.
+func (x *post) settle() error {
+	for _, c := range x.calls {
+		if c.counted && c.refusal == nil {
+			if err := c.settle(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// abort ends the request without a byte of an answer. It does not return.
+func (x *post) abort(err error) {
+	for _, c := range x.calls {
+		if c.refusal == nil && c.counted {
+			c.outcome, c.err = httpdoor.Aborted, err
+		}
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// end gives the leases back and tells Observe, when all is over.
+func (x *post) end() {
+	x.release()
+	if x.proxy.o.Observe == nil {
+		return
+	}
+	for _, c := range x.calls {
+		c.report()
+	}
+}
+
+func (x *post) release() {
+	for _, c := range x.calls {
+		c.hold.End()
+	}
+}
+
+// mark sets the fields that go with the answer.
+func (x *post) mark(h http.Header, status int) {
+	deleteOurs(h)
+	x.proxy.o.Fields.Clear(h)
+	for _, c := range x.calls {
+		if c.degraded {
+			render.SetMarker(h)
+		}
+	}
+	if x.batch || len(x.calls) == 0 || len(x.calls[0].decision.Windows()) == 0 {
+		return
+	}
+	if c := x.calls[0]; !render.MayBeShared(h, status, c.decision.At) {
+		x.proxy.o.Fields.Set(h, &c.decision, c.degraded)
+	}
+}
+
+// reply answers in place of the server, in the form that the client reads.
+func (x *post) reply(w http.ResponseWriter) {
+	h := w.Header()
+	render.NoStore(h)
+	if len(x.answers) == 0 {
+		x.mark(h, http.StatusAccepted)
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	x.mark(h, http.StatusOK)
+	body := x.whole(x.answers)
+	h.Set("Content-Type", "application/json")
+	if x.wantsEvents() {
+		h.Set("Content-Type", "text/event-stream")
+		body = events(x.answers)
+	}
+	httpdoor.AnswerBody(w, x.request, http.StatusOK, body)
+}
+
+// whole returns the body for all responses to a request.
+func (x *post) whole(responses [][]byte) []byte {
+	if !x.batch {
+		return responses[0]
+	}
+	return append(append([]byte{'['}, bytes.Join(responses, []byte{','})...), ']')
+}
+
+// wantsEvents reports whether the client reads event streams alone.
+func (x *post) wantsEvents() bool {
+	accept := strings.ToLower(strings.Join(x.request.Header.Values("Accept"), ","))
+	return strings.Contains(accept, "text/event-stream") && !strings.Contains(accept, "application/json") && !strings.Contains(accept, "*/*")
+}
+
+// events returns responses as events of a stream.
+func events(responses [][]byte) []byte {
+	var b []byte
+	for _, r := range responses {
+		b = append(b, "event: message\ndata: "...)
+		b = append(b, r...) // of one line: encoding/json made it, and ids have no line break
+		b = append(b, "\n\n"...)
+	}
+	return b
+}
+
+// say turns a request away for what it is.
+func (x *post) say(w http.ResponseWriter, status int, f *fault) {
+	outcomes := map[int]httpdoor.Outcome{http.StatusRequestEntityTooLarge: httpdoor.TooLarge, http.StatusUnsupportedMediaType: httpdoor.BadEncoding}
+	if o, ok := outcomes[status]; ok && x.proxy.o.Observe != nil {
+		x.proxy.o.Observe(Event{Outcome: o, Caller: x.caller})
+	}
+	object := struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+	}{f.code, f.detail + " Nothing was executed."}
+	x.sendError(w, status, f.id, mustMarshal(object))
+}
+
+// sendError answers with an error and nothing else.
+func (x *post) sendError(w http.ResponseWriter, status int, id, object []byte) {
+	h := w.Header()
+	deleteOurs(h)
+	x.proxy.o.Fields.Clear(h)
+	render.NoStore(h)
+	h.Set("Content-Type", "application/json")
+	httpdoor.AnswerBody(w, x.request, status, response(id, "error", object))
+}
+
+// forward passes the request on, with the bytes of its body. Nothing else of what the client sent as a body is.
+func (x *post) forward(w http.ResponseWriter, body []byte) {
+	ctx := context.WithValue(x.request.Context(), postKey{}, x)
+	r := x.request.WithContext(&callContext{ctx, &call{caller: x.caller}})
+	r.TransferEncoding, r.Trailer, r.ContentLength, r.Body = nil, nil, int64(len(body)), http.NoBody
+	if body != nil {
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	x.proxy.reverse.ServeHTTP(&final{inner: w, header: http.Header{}}, r)
+}
+
+// final is a response without informational ones before it: no byte may leave before the count is durable.
+type final struct {
+	inner  http.ResponseWriter
+	header http.Header // until the status is written
+	begun  bool
+}
+
+// Header implements http.ResponseWriter.
+func (f *final) Header() http.Header {
+	if f.begun {
+		return f.inner.Header() // for trailers
+	}
+	return f.header
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (f *final) WriteHeader(status int) {
+	if status < 200 {
+		return
+	}
+	if !f.begun {
+		f.begun = true
+		maps.Copy(f.inner.Header(), f.header)
+	}
+	f.inner.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (f *final) Write(b []byte) (int, error) {
+	if !f.begun {
+		f.WriteHeader(http.StatusOK)
+	}
+	return f.inner.Write(b)
+}
+
+// Unwrap is what http.ResponseController calls, after the status.
+func (f *final) Unwrap() http.ResponseWriter { return f.inner }
+
+// errUnasked is the answer of a server that leaves HTTP.
+var errUnasked = errors.New("upstream switched protocols without being asked")
+
+// answered is called with the response of the server.
+func (x *post) answered(resp *http.Response) error {
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		return errUnasked
+	}
+	if err := x.settle(); err != nil {
+		return err
+	}
+	x.mark(resp.Header, resp.StatusCode)
+	if len(x.answers) > 0 {
+		if err := x.merge(resp); err != nil {
+			return err
+		}
+	}
+	clean := func() {
+		deleteOurs(resp.Trailer)
+		render.Fields{}.Clear(resp.Trailer)
+	}
+	clean()
+	resp.Body = &ending{resp.Body, func() { clean(); x.release() }}
+	return nil
+}
+
+// ending is a body that says when it has been read to its end. The work has ended then: to keep a slot until the last byte is sent would refuse a
+// caller that has read it and goes on.
+type ending struct {
+	io.ReadCloser
+	ended func()
+}
+
+// Read implements io.Reader.
+func (e *ending) Read(p []byte) (int, error) {
+	n, err := e.ReadCloser.Read(p)
+	if err != nil {
+		e.ended()
+	}
+	return n, err
+}
+
+// failed answers for a server that does not. Its calls count: they may have reached it.
+func (x *post) failed(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil {
+		x.abort(r.Context().Err())
+	}
+	if err := x.settle(); err != nil {
+		x.abort(err)
+	}
+	status := http.StatusBadGateway
+	if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
+		status = http.StatusGatewayTimeout
+	}
+	object := mustMarshal(struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+	}{status, "The server behind this door does not answer. The call may have reached it."})
+	var responses [][]byte
+	for _, c := range x.calls {
+		if c.refusal == nil && c.message.id != nil && c.method != "" {
+			responses = append(responses, response(c.message.id, "error", object))
+		}
+	}
+	if responses = append(responses, x.answers...); len(responses) == 0 {
+		x.sendError(w, status, nil, object)
+		return
+	}
+	h := w.Header()
+	x.mark(h, status)
+	render.NoStore(h)
+	h.Set("Content-Type", "application/json")
+	httpdoor.AnswerBody(w, x.request, status, x.whole(responses))
+}

@@ -1,0 +1,113 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httputil"
+	"strconv"
+	"strings"
+
+	"github.com/signposthq/signpost/door/httpdoor"
+	"github.com/signposthq/signpost/door/mcpdoor"
+	"github.com/signposthq/signpost/door/render"
+)
+
+// toolCost is what a call of a tool takes from each window.
+type toolCost struct {
+	tool string
+	cost uint32
+}
+
+// String returns the cost as parseToolCost reads it.
+func (t toolCost) String() string { return t.tool + "=" + strconv.FormatUint(uint64(t.cost), 10) }
+
+// parseToolCost reads TOOL=COST. The name of a tool can hold another =.
+func parseToolCost(s string) (toolCost, error) {
+	at := strings.LastIndexByte(s, '=')
+	if at < 1 {
+		return toolCost{}, fmt.Errorf("%q is not TOOL=COST, such as search=5", s)
+	}
+	cost, err := strconv.ParseUint(s[at+1:], 10, 32)
+	if err != nil || cost == 0 {
+		return toolCost{}, fmt.Errorf("%q: the cost %q is not a whole number of at least 1", s, s[at+1:])
+	}
+	return toolCost{s[:at], uint32(cost)}, nil
+}
+
+// charges returns what the messages of MCP are charged.
+func (c *Config) charges() mcpdoor.Charges {
+	costs := map[string]uint32{}
+	for _, t := range c.MCPCosts {
+		costs[t.tool] = t.cost
+	}
+	return mcpdoor.Charges{Expensive: c.MCPExpensive, Costs: costs, Methods: c.MCPCharge}
+}
+
+// mcpFaults finds what does not go with a server of MCP, or only with one.
+func (l *loader) mcpFaults(c *Config, where map[string]string) {
+	if c.MCP == nil {
+		for _, path := range []string{"mcp_expensive", "mcp_costs", "mcp_charge"} {
+			if f := fieldAt(path); len(f.get(c)) > 0 {
+				l.fault(said(where, path), "%s: there is no server of MCP; set mcp", path)
+			}
+		}
+		return
+	}
+	if c.Upstream != nil {
+		l.fault(said(where, "mcp", "upstream"), "mcp and upstream are both set; the door stands in front of one of them")
+	}
+	if c.MCP.Host == c.Door {
+		l.fault(said(where, "mcp"), "mcp: %s is the door itself", c.MCP)
+	}
+	if path := c.MCP.Path; path == limitsPath || path == tryPath {
+		l.fault(said(where, "mcp"), "mcp: the door answers %s itself; let the server of MCP have another path", path)
+	}
+	if len(c.Expensive) > 0 {
+		l.fault(said(where, "expensive"), "expensive: in front of a server of MCP it is tools that are expensive; name them in mcp_expensive")
+	}
+}
+
+// newMCPProxy returns the door in front of a server of MCP, which takes the place of that for requests.
+func newMCPProxy(s *settings, p *parts) (http.Handler, error) {
+	c := &s.config
+	observe := p.observe(doorMCP)
+	return mcpdoor.NewProxy(p.limiter, mcpdoor.ProxyOptions{
+		Identify:          s.identify,
+		Upstream:          c.MCP,
+		Transport:         p.reach,
+		Rewrite:           func(r *httputil.ProxyRequest) { forward(c, r) },
+		KeepAuthorization: c.KeepAuthorization,
+		MaxBody:           c.Shape.MaxBody(),
+		BeforeHandler:     c.BeforeHandler,
+		Fields:            render.Fields{OmitRateLimit: !c.RateLimit, OmitXRateLimit: !c.XRateLimit},
+		Charges:           c.charges(),
+		Terms:             terms,
+		Observe: func(e mcpdoor.Event) {
+			if e.Outcome == mcpdoor.Flooded { // no bound of the caller's was looked at
+				return
+			}
+			observe(httpdoor.Event{Outcome: e.Outcome, Caller: e.Caller, Decision: e.Decision, Err: e.Err})
+		},
+	})
+}
+
+// watched is a transport that tells how its upstream fares.
+type watched struct {
+	http.RoundTripper
+	health *upstreamHealth
+}
+
+// RoundTrip implements http.RoundTripper.
+func (w *watched) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := w.RoundTripper.RoundTrip(r)
+	switch {
+	case err == nil:
+		w.health.answered()
+	case r.Context().Err() == nil:
+		w.health.note(err)
+	}
+	return resp, err
+}
