@@ -4,7 +4,6 @@
 package mcpdoor
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -27,7 +26,7 @@ const (
 	codeHeaderMismatch = -32020
 )
 
-// message is one message of JSON-RPC in a body, as far as a proxy has to know it.
+// message is one message of JSON-RPC in a body, as far as a proxy has to know it. Its slices are parts of the body.
 type message struct {
 	raw    []byte // as it was sent
 	id     []byte // as it was sent; nil: it asks for no answer
@@ -55,18 +54,20 @@ func parse(body []byte) (messages []message, batch bool, err error) {
 	if !json.Valid(body) {
 		return nil, false, &fault{code: codeParse, detail: "The body is not one JSON text: it is malformed, or ends too early, or something follows it."}
 	}
-	p := &parser{body: body, dec: json.NewDecoder(bytes.NewReader(body))}
-	p.dec.UseNumber()
-	switch p.token() {
-	case json.Delim('{'):
-		m, err := p.message(0)
-		if err != nil {
-			return nil, false, err
+	c := &cursor{b: body}
+	switch c.next() {
+	case '{':
+		m, f := c.message()
+		if f != nil {
+			return nil, false, f
 		}
 		return []message{m}, false, nil
-	case json.Delim('['):
-		messages, err := p.batch()
-		return messages, true, err
+	case '[':
+		messages, f := c.batch()
+		if f != nil {
+			return nil, true, f
+		}
+		return messages, true, nil
 	}
 	return nil, false, invalid("The body is neither a message nor a batch of messages.")
 }
@@ -75,109 +76,79 @@ func invalid(format string, args ...any) *fault {
 	return &fault{code: codeInvalidRequest, detail: fmt.Sprintf(format, args...)}
 }
 
-// parser walks over a body that is valid JSON.
-type parser struct {
-	body []byte
-	dec  *json.Decoder
-}
-
-func (p *parser) token() json.Token {
-	t, err := p.dec.Token()
-	if err != nil {
-		panic("mcpdoor: valid JSON cannot be read: " + err.Error())
-	}
-	return t
-}
-
-// since returns what was read since an offset, without what separates it from what was before it.
-func (p *parser) since(start int64) []byte {
-	return bytes.TrimLeft(p.body[start:p.dec.InputOffset()], " \t\r\n,:")
-}
-
-func (p *parser) batch() ([]message, error) {
-	var out []message
-	for p.dec.More() {
-		if len(out) == maxBatch {
-			return nil, invalid("The batch has more than %d messages.", maxBatch)
+func (c *cursor) batch() (out []message, f *fault) {
+	c.elements(func() {
+		switch {
+		case f != nil:
+			c.skip()
+		case len(out) == maxBatch:
+			f = invalid("The batch has more than %d messages.", maxBatch)
+			c.skip()
+		case c.next() != '{':
+			f = invalid("A batch holds something that is not a message.")
+			c.skip()
+		default:
+			var m message
+			m, f = c.message()
+			out = append(out, m)
 		}
-		start := p.dec.InputOffset()
-		if p.token() != json.Delim('{') {
-			return nil, invalid("A batch holds something that is not a message.")
-		}
-		m, err := p.message(start)
-		if err != nil {
-			return nil, err.(*fault).withoutID() // the answer is one to the whole batch
-		}
-		out = append(out, m)
+	})
+	switch {
+	case f != nil:
+		f.id = nil // the answer is one to the whole batch
+	case len(out) == 0:
+		f = invalid("The batch is empty.")
 	}
-	if len(out) == 0 {
-		return nil, invalid("The batch is empty.")
-	}
-	return out, nil
+	return out, f
 }
-
-func (f *fault) withoutID() *fault { return &fault{code: f.code, detail: f.detail} }
 
 // known are the members of a message.
 var known = []string{"jsonrpc", "id", "method", "params", "result", "error"}
 
-// message reads a message whose brace has been read. It began at an offset.
-func (p *parser) message(start int64) (m message, err error) {
-	var first *fault // the walk goes on after it, to find the id
-	found := func(f *fault) {
+// message reads the message that is next.
+func (c *cursor) message() (m message, first *fault) {
+	found := func(f *fault) { // the walk goes on, to find the id
 		if first == nil {
 			first = f
 		}
 	}
 	seen := map[string]bool{}
-	var id json.Token
-	for p.dec.More() {
-		key := p.token().(string)
+	begin := c.at
+	c.members(func(key string) {
+		found(misspelt(key, known))
 		if seen[key] {
 			found(invalid("The message has the member %.40q twice.", key))
 			if key == "id" {
-				m.id, id = nil, nil
-				p.skip()
-				continue
+				m.id = nil
 			}
+			c.skip()
+			return
 		}
 		seen[key] = true
-		if f := misspelt(key, known); f != nil {
-			found(f)
-		}
-		var f *fault
 		switch key {
 		case "jsonrpc":
-			if p.simple() != "2.0" {
-				f = invalid(`The member "jsonrpc" is not "2.0".`)
+			if text, ok := c.text(); !ok || text != "2.0" {
+				found(invalid(`The member "jsonrpc" is not "2.0".`))
 			}
 		case "id":
-			at := p.dec.InputOffset()
-			switch id = p.simple(); id.(type) {
-			case string, json.Number:
-				m.id = p.since(at)
-			case nil:
-			default:
-				f = invalid(`The member "id" is neither a string nor a number.`)
+			switch value := c.value(); {
+			case value[0] == '"', value[0] == '-', '0' <= value[0] && value[0] <= '9':
+				m.id = value
+			case value[0] != 'n': // null
+				found(invalid(`The member "id" is neither a string nor a number.`))
 			}
 		case "method":
 			var ok bool
-			if m.method, ok = p.simple().(string); !ok || m.method == "" || odd(m.method) {
-				f = invalid(`The member "method" is not the name of a method.`)
+			if m.method, ok = c.text(); !ok || m.method == "" || odd(m.method) {
+				found(invalid(`The member "method" is not the name of a method.`))
 			}
 		case "params":
-			f = p.params(&m)
+			found(c.params(&m))
 		default:
-			if !p.skip() {
-				f = tooDeep()
-			}
+			found(c.skip())
 		}
-		if f != nil {
-			found(f)
-		}
-	}
-	p.token() // the other brace
-	m.raw = p.since(start)
+	})
+	m.raw = c.b[begin:c.at]
 	response := seen["result"] || seen["error"]
 	switch {
 	case !seen["jsonrpc"]:
@@ -188,60 +159,53 @@ func (p *parser) message(start int64) (m message, err error) {
 		found(invalid("The message is neither a request nor a response."))
 	case response && !seen["id"]:
 		found(invalid("The response has no id."))
-	case seen["method"] && seen["id"] && id == nil:
+	case seen["method"] && seen["id"] && m.id == nil:
 		found(invalid("The id of the request is null."))
 	case m.method == methodCallTool && m.name == "":
 		found(&fault{code: codeInvalidParams, detail: "The call does not name a tool."})
 	}
 	if first != nil {
 		first.id = m.id
-		return message{}, first
 	}
-	return m, nil
+	return m, first
 }
 
 // params reads the value of params.
-func (p *parser) params(m *message) *fault {
-	switch t := p.token(); t {
-	case nil:
-		return nil
-	case json.Delim('{'):
+func (c *cursor) params(m *message) (first *fault) {
+	switch c.next() {
+	case '{':
+	case 'n': // null
+		return c.skip()
 	default:
-		if t == json.Delim('[') {
-			p.rest(1)
-		}
+		c.skip()
 		return invalid(`The member "params" is not an object.`)
 	}
-	var first *fault
-	seen := map[string]bool{}
-	for p.dec.More() {
-		key := p.token().(string)
-		f := misspelt(key, []string{"name"})
-		if seen[key] {
-			f = invalid("The params have the member %.40q twice.", key)
-		}
-		seen[key] = true
-		switch key {
-		case "name", "uri":
-			text, ok := p.simple().(string)
-			if !ok || odd(text) {
-				f = &fault{code: codeInvalidParams, detail: fmt.Sprintf("The member %q of the params is not a plain string.", key)}
-			}
-			if key == "name" {
-				m.name = text
-			} else {
-				m.uri = text
-			}
-		default:
-			if !p.skip() {
-				f = tooDeep()
-			}
-		}
+	found := func(f *fault) {
 		if first == nil {
 			first = f
 		}
 	}
-	p.token() // the brace
+	seen := map[string]bool{}
+	c.members(func(key string) {
+		found(misspelt(key, []string{"name", "uri"}))
+		if seen[key] {
+			found(invalid("The params have the member %.40q twice.", key))
+		}
+		seen[key] = true
+		if key != "name" && key != "uri" {
+			found(c.skip())
+			return
+		}
+		text, ok := c.text()
+		if !ok || odd(text) {
+			found(&fault{code: codeInvalidParams, detail: fmt.Sprintf("The member %q of the params is not a plain string.", key)})
+		}
+		if key == "name" {
+			m.name = text
+		} else {
+			m.uri = text
+		}
+	})
 	return first
 }
 
@@ -263,37 +227,101 @@ func misspelt(key string, names []string) *fault {
 	return nil
 }
 
-func tooDeep() *fault { return invalid("The message is nested deeper than %d levels.", maxDepth) }
-
-// simple reads a value and returns it, or its opening delimiter if it has parts.
-func (p *parser) simple() json.Token {
-	t := p.token()
-	if d, ok := t.(json.Delim); ok {
-		p.rest(1)
-		return d
-	}
-	return t
+// cursor walks over JSON that is known to be valid, and copies nothing but the names of members and the texts that it is asked for.
+type cursor struct {
+	b  []byte
+	at int
 }
 
-// skip reads a value. It reports whether it is not too deep.
-func (p *parser) skip() bool {
-	if _, ok := p.token().(json.Delim); ok {
-		return p.rest(1)
-	}
-	return true
-}
-
-// rest reads on until so many open values are closed. It reports whether none inside is too deep.
-func (p *parser) rest(open int) bool {
-	ok := true
-	for open > 0 {
-		switch p.token() {
-		case json.Delim('{'), json.Delim('['):
-			open++
-			ok = ok && open <= maxDepth
-		case json.Delim('}'), json.Delim(']'):
-			open--
+// next moves to the next byte that is no space, and returns it.
+func (c *cursor) next() byte {
+	for {
+		switch b := c.b[c.at]; b {
+		case ' ', '\t', '\r', '\n':
+			c.at++
+		default:
+			return b
 		}
 	}
-	return ok
+}
+
+// members calls f at the value of each member of the object that is next. It must read it.
+func (c *cursor) members(f func(key string)) {
+	c.each('}', func() {
+		key, _ := c.text()
+		c.next()
+		c.at++ // the colon
+		f(key)
+	})
+}
+
+// elements calls f at each element of the array that is next. It must read it.
+func (c *cursor) elements(f func()) { c.each(']', f) }
+
+func (c *cursor) each(end byte, f func()) {
+	c.at++ // the bracket
+	for c.next() != end {
+		f()
+		if c.next() == ',' {
+			c.at++
+		}
+	}
+	c.at++
+}
+
+// value reads a value and returns its bytes.
+func (c *cursor) value() []byte {
+	c.next()
+	begin := c.at
+	c.skip()
+	return c.b[begin:c.at]
+}
+
+// text reads a value, and returns what it says if it is a string.
+func (c *cursor) text() (string, bool) {
+	value := c.value()
+	if value[0] != '"' {
+		return "", false
+	}
+	var s string
+	if err := json.Unmarshal(value, &s); err != nil {
+		panic("mcpdoor: valid JSON cannot be read: " + err.Error())
+	}
+	return s, true
+}
+
+// skip reads a value. It returns a fault if the value is nested too deep.
+func (c *cursor) skip() *fault {
+	depth, deepest := 0, 0
+	for {
+		switch c.next() {
+		case '"':
+			for c.at++; c.b[c.at] != '"'; c.at++ {
+				if c.b[c.at] == '\\' {
+					c.at++
+				}
+			}
+			c.at++
+		case '{', '[':
+			depth++
+			deepest = max(deepest, depth)
+			c.at++
+		case '}', ']':
+			depth--
+			c.at++
+		case ',', ':':
+			c.at++
+		default: // a number, or a word
+			for c.at < len(c.b) && strings.IndexByte(" \t\r\n,]}", c.b[c.at]) < 0 {
+				c.at++
+			}
+		}
+		if depth == 0 {
+			break
+		}
+	}
+	if deepest >= maxDepth {
+		return invalid("The message is nested deeper than %d levels.", maxDepth)
+	}
+	return nil
 }

@@ -5,6 +5,8 @@ package mcpdoor
 
 import (
 	"encoding/json"
+	"runtime"
+	"strings"
 	"testing"
 )
 
@@ -45,4 +47,28 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// The body is read where it lies: what a message costs does not grow with what it carries.
+func TestParseCopiesNothingOfWhatACallCarries(t *testing.T) {
+	cost := func(carried string) int64 {
+		body := []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"x":` + carried + `}}}`)
+		if m, _, err := parse(body); err != nil || m[0].name != "a" {
+			t.Fatalf("%v %v", m, err)
+		}
+		const runs = 20
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range runs {
+			parse(body)
+		}
+		runtime.ReadMemStats(&after)
+		return int64(after.TotalAlloc-before.TotalAlloc) / runs
+	}
+	small := cost(`""`)
+	for _, carried := range []string{`"` + strings.Repeat("x", 1<<20) + `"`, "[" + strings.Repeat("1,", 1<<19) + "1]", "[" + strings.Repeat(`{"y":"z"},`, 1<<16) + "{}]"} {
+		if large := cost(carried); large > small+1024 {
+			t.Errorf("%d bytes for %.10s..., %d for nothing", large, carried, small)
+		}
+	}
 }
