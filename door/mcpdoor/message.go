@@ -35,6 +35,9 @@ type message struct {
 	uri    string // params.uri
 }
 
+// request reports whether somebody waits for an answer to the message.
+func (m *message) request() bool { return m.method != "" && m.id != nil }
+
 // fault is why a body is not passed on.
 type fault struct {
 	code   int

@@ -93,7 +93,7 @@ func NewProxy(l *signpost.Limiter, o ProxyOptions) (*Proxy, error) {
 		FlushInterval:  -1,
 		Rewrite:        p.rewrite,
 		ModifyResponse: func(resp *http.Response) error { return postOf(resp.Request.Context()).answered(resp) },
-		ErrorHandler:   func(w http.ResponseWriter, r *http.Request, err error) { postOf(r.Context()).failed(w, r, err) },
+		ErrorHandler:   func(w http.ResponseWriter, r *http.Request, err error) { postOf(r.Context()).failed(w, err) },
 		ErrorLog:       log.New(io.Discard, "", 0), // a line for each response that breaks off
 	}
 	return p, nil

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"mime"
 	"net"
 	"net/http"
 	"strings"
@@ -25,6 +26,10 @@ type post struct {
 	batch   bool
 	calls   []*sent  // every message
 	answers [][]byte // those of the proxy, each a whole response of JSON-RPC
+
+	outlives bool   // what is forwarded goes on without the client
+	outlived bool   // it does, and ends by itself
+	cancel   func() // ends it; nil: the client's going does
 }
 
 // sent is one message that came in a post.
@@ -32,6 +37,7 @@ type sent struct {
 	call
 	message message
 	refusal *refusal // nil: it is forwarded
+	ended   bool     // its answer has gone past
 }
 
 func (x *post) call(m message) *sent {
@@ -81,7 +87,7 @@ func (x *post) post(w http.ResponseWriter) {
 		switch {
 		case c.refusal == nil:
 			admitted = append(admitted, m.raw)
-		case m.id != nil: // else nobody waits for an answer
+		case m.request(): // else nobody waits for an answer
 			x.answers = append(x.answers, c.answered())
 		}
 	}
@@ -159,7 +165,12 @@ func (x *post) abort(err error) {
 
 // end gives the leases back and tells Observe, when all is over.
 func (x *post) end() {
-	x.release()
+	if !x.outlived {
+		x.release()
+		if x.cancel != nil {
+			x.cancel()
+		}
+	}
 	if x.proxy.o.Observe == nil {
 		return
 	}
@@ -260,7 +271,7 @@ func (x *post) sendError(w http.ResponseWriter, status int, id, object []byte) {
 
 // forward passes the request on, with the bytes of its body. Nothing else of what the client sent as a body is.
 func (x *post) forward(w http.ResponseWriter, body []byte) {
-	ctx := context.WithValue(x.request.Context(), postKey{}, x)
+	ctx := context.WithValue(x.outlive(), postKey{}, x)
 	r := x.request.WithContext(&callContext{ctx, &call{caller: x.caller}})
 	r.TransferEncoding, r.Trailer, r.ContentLength, r.Body = nil, nil, int64(len(body)), http.NoBody
 	if body != nil {
@@ -324,35 +335,22 @@ func (x *post) answered(resp *http.Response) error {
 			return err
 		}
 	}
-	clean := func() {
+	body := &incoming{ReadCloser: resp.Body, post: x, left: resp.ContentLength, clean: func() {
 		deleteOurs(resp.Trailer)
 		render.Fields{}.Clear(resp.Trailer)
+	}}
+	body.clean()
+	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind == "text/event-stream" && resp.Header.Get("Content-Encoding") == "" {
+		body.events = &eventReader{answered: x.answeredID}
 	}
-	clean()
-	resp.Body = &ending{resp.Body, func() { clean(); x.release() }}
+	resp.Body = body
 	return nil
 }
 
-// ending is a body that says when it has been read to its end. The work has ended then: to keep a slot until the last byte is sent would refuse a
-// caller that has read it and goes on.
-type ending struct {
-	io.ReadCloser
-	ended func()
-}
-
-// Read implements io.Reader.
-func (e *ending) Read(p []byte) (int, error) {
-	n, err := e.ReadCloser.Read(p)
-	if err != nil {
-		e.ended()
-	}
-	return n, err
-}
-
 // failed answers for a server that does not. Its calls count: they may have reached it.
-func (x *post) failed(w http.ResponseWriter, r *http.Request, err error) {
-	if r.Context().Err() != nil {
-		x.abort(r.Context().Err())
+func (x *post) failed(w http.ResponseWriter, err error) {
+	if err := x.request.Context().Err(); err != nil {
+		x.abort(err)
 	}
 	if err := x.settle(); err != nil {
 		x.abort(err)
@@ -361,18 +359,9 @@ func (x *post) failed(w http.ResponseWriter, r *http.Request, err error) {
 	if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
 		status = http.StatusGatewayTimeout
 	}
-	object := mustMarshal(struct {
-		Code    int    `json:"code"`
-		Message string `json:"message"`
-	}{status, "The server behind this door does not answer. The call may have reached it."})
-	var responses [][]byte
-	for _, c := range x.calls {
-		if c.refusal == nil && c.message.id != nil && c.method != "" {
-			responses = append(responses, response(c.message.id, "error", object))
-		}
-	}
+	responses := x.unanswered()
 	if responses = append(responses, x.answers...); len(responses) == 0 {
-		x.sendError(w, status, nil, object)
+		x.sendError(w, status, nil, noAnswer)
 		return
 	}
 	h := w.Header()
@@ -380,4 +369,20 @@ func (x *post) failed(w http.ResponseWriter, r *http.Request, err error) {
 	render.NoStore(h)
 	h.Set("Content-Type", "application/json")
 	httpdoor.AnswerBody(w, x.request, status, x.whole(responses))
+}
+
+// noAnswer is the error of a request that the server does not answer.
+var noAnswer = mustMarshal(struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+}{http.StatusBadGateway, "The server behind this door does not answer. The call may have reached it."})
+
+// unanswered returns an error for each request that was forwarded and not answered.
+func (x *post) unanswered() (responses [][]byte) {
+	for _, c := range x.calls {
+		if c.refusal == nil && c.message.request() && !c.ended {
+			responses = append(responses, response(c.message.id, "error", noAnswer))
+		}
+	}
+	return responses
 }

@@ -1,0 +1,172 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mcpdoor_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/signposthq/signpost/door/mcpdoor"
+)
+
+var oneSlot = mcpdoor.ProxyOptions{Charges: mcpdoor.Charges{Expensive: []string{"slow", "echo"}}}
+
+// request returns a POST of a body as alice.
+func (b *bench) request(ctx context.Context, body string, fields ...string) *http.Request {
+	b.t.Helper()
+	r, err := http.NewRequestWithContext(ctx, "POST", b.url, strings.NewReader(body))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	r.Header.Set("Authorization", "Bearer alice")
+	for i := 0; i < len(fields); i += 2 {
+		r.Header.Set(fields[i], fields[i+1])
+	}
+	return r
+}
+
+// A caller that has read the answer may call again at once: the slot is free before the answer has left.
+func TestProxySlotIsFreeBeforeTheAnswerHasLeft(t *testing.T) {
+	each(t, overHTTP, func(t *testing.T, m mode) {
+		b := behindProxy(t, m, "10000/min, 1 concurrent", oneSlot)
+		s := b.connect("alice", nil)
+		for i := range 100 {
+			if res := call(t, s, "echo"); res.IsError {
+				t.Fatalf("call %d: %s", i, text(res))
+			}
+		}
+	})
+}
+
+// An event stream that goes on after the answer holds no slot. One that has said something else does.
+func TestProxySlotEndsWithTheAnswerNotTheStream(t *testing.T) {
+	next := make(chan string)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for {
+			w.(http.Flusher).Flush()
+			select {
+			case event := <-next:
+				io.WriteString(w, event)
+			case <-r.Context().Done():
+				return
+			}
+		}
+	}))
+	defer s.Close()
+	b := &bench{t: t, store: newStore()}
+	b.url = startProxy(t, b.store, s.URL, "5/min, 1 concurrent", oneSlot)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	res, err := http.DefaultClient.Do(b.request(ctx, callMessage(`"é"`, "echo"), "MCP-Protocol-Version", "2026-07-28"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	lines := bufio.NewScanner(res.Body)
+	for _, event := range []string{
+		"data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"id\":\"é\"}}\n\n",
+		"data: {\"jsonrpc\":\"2.0\",\"id\":\"é\",\"method\":\"sampling/createMessage\"}\n\n",
+		"data: {\"jsonrpc\":\"2.0\",\"id\":\"other\",\"result\":{}}\n\n",
+	} {
+		next <- event
+		for lines.Scan() && lines.Text() != "" { // the client has all of it
+		}
+		if n := b.store.releases(); n != 0 {
+			t.Fatalf("the slot was given back after %s", event)
+		}
+	}
+	next <- "id: 1\r\nevent: message\r\ndata:{\"result\":{\"content\":[{\"id\":1}]},\r\ndata: \"id\":\"\\u00e9\",\"jsonrpc\":\"2.0\"}\r\n\r\n"
+	eventually(t, "the slot is free", func() bool { return b.store.releases() == 1 })
+}
+
+// In revisions where a client may come back for the answer, the work goes on without it, and so does its slot. Later ones cancel the work.
+func TestProxyHoldsTheSlotOfWorkThatGoesOn(t *testing.T) {
+	for _, m := range overHTTP[2:] {
+		t.Run(m.name, func(t *testing.T) {
+			for _, revision := range []string{"", "2025-11-25", "2026-07-28"} {
+				b := behindProxy(t, m, "100/min, 1 concurrent", oneSlot)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				body, fields := callMessage("1", "slow"), []string(nil)
+				if revision != "" {
+					fields = []string{"MCP-Protocol-Version", revision}
+				}
+				if revision == "2026-07-28" {
+					fields = append(fields, "Mcp-Method", "tools/call", "Mcp-Name", "slow")
+					body = strings.Replace(body, `"arguments":{}`, `"arguments":{},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",`+
+						`"io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`, 1)
+				}
+				gone := make(chan error, 1)
+				go func() {
+					res, err := http.DefaultClient.Do(b.request(ctx, body, fields...))
+					if err == nil {
+						_, err = io.ReadAll(res.Body)
+						res.Body.Close()
+					}
+					gone <- err
+				}()
+				<-b.running
+				cancel()
+				if err := <-gone; err == nil {
+					t.Fatalf("%q: a call that nobody lets end was answered", revision)
+				}
+				if revision != "2026-07-28" {
+					if _, body := b.post("alice", "", callMessage("2", "echo")); !strings.Contains(body, "Concurrency limit exceeded") {
+						t.Errorf("%q: the slot of work that goes on was given back: %s", revision, body)
+					}
+					<-b.slow
+				}
+				eventually(t, "the slot is free", func() bool { return b.store.releases() == 1 })
+			}
+		})
+	}
+}
+
+// A stream that breaks off ends with an error for each request without an answer, unless the client can come back for it.
+func TestProxyServerDiesInMidCall(t *testing.T) {
+	for _, c := range []struct {
+		name, sent, read string
+		whole            bool
+	}{
+		{"nothing sent", ": begun\n\n", ": begun\n\nevent: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":7,\"error\":{\"code\":502,", true},
+		{"in mid-event", "data: {\"json", "data: {\"json", false},
+		{"resumable", "id: 1\ndata: {}\n\n", "id: 1\ndata: {}\n\n", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			die := make(chan struct{})
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "text/event-stream")
+				io.WriteString(w, c.sent)
+				w.(http.Flusher).Flush()
+				<-die
+				panic(http.ErrAbortHandler)
+			}))
+			defer s.Close()
+			b := &bench{t: t, store: newStore()}
+			b.url = startProxy(t, b.store, s.URL, "5/min, 1 concurrent", oneSlot)
+			res, err := http.DefaultClient.Do(b.request(t.Context(), callMessage("7", "echo")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			if n := b.store.releases(); n != 0 {
+				t.Error("the slot was given back when the answer began")
+			}
+			close(die)
+			all, err := io.ReadAll(res.Body)
+			if (err == nil) != c.whole || !strings.HasPrefix(string(all), c.read) {
+				t.Errorf("read %q, %v", all, err)
+			}
+			eventually(t, "the slot is free", func() bool { return b.store.releases() == 1 })
+		})
+	}
+}
