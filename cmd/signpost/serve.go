@@ -4,6 +4,8 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -42,7 +44,7 @@ start and kept in the data directory; SIGNPOST_API_TOKEN, which the api needs of
 }
 
 // served are the fields of the configuration that have a flag.
-var served = []string{"store", "data", "upstream", "mcp", "door", "api", "admin", "expensive"}
+var served = []string{"store", "data", "upstream", "mcp", "mcp_expensive", "door", "api", "admin", "expensive"}
 
 // configFlags adds the flags that say where a configuration comes from. They have no defaults of
 // their own: what is not given is not said.
@@ -50,7 +52,7 @@ func configFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.String("config", "", "a YAML file (SIGNPOST_CONFIG)")
 	for _, name := range served {
-		flags.String(name, "", daemon.Describe(name))
+		flags.String(strings.ReplaceAll(name, "_", "-"), "", daemon.Describe(name))
 	}
 	stores := cobra.FixedCompletions([]cobra.Completion{daemon.StoreDisk, daemon.StoreMemory}, cobra.ShellCompDirectiveNoFileComp)
 	if err := cmd.RegisterFlagCompletionFunc("store", stores); err != nil {
@@ -66,7 +68,7 @@ func sources(p *process, flags *pflag.FlagSet) daemon.Sources {
 			s.File = f.Value.String()
 		case "json":
 		default:
-			s.Flags[f.Name] = f.Value.String()
+			s.Flags[strings.ReplaceAll(f.Name, "-", "_")] = f.Value.String()
 		}
 	})
 	return s

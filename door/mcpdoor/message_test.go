@@ -5,9 +5,11 @@ package mcpdoor
 
 import (
 	"encoding/json"
+	"io"
 	"runtime"
 	"strings"
 	"testing"
+	"testing/iotest"
 )
 
 // FuzzParse holds the parser against encoding/json: what passes means the same to both.
@@ -67,8 +69,29 @@ func TestParseCopiesNothingOfWhatACallCarries(t *testing.T) {
 	}
 	small := cost(`""`)
 	for _, carried := range []string{`"` + strings.Repeat("x", 1<<18) + `"`, "[" + strings.Repeat("1,", 1<<17) + "1]", "[" + strings.Repeat(`{"y":"z"},`, 1<<15) + "{}]"} {
-		if large := cost(carried); large > small+1024 {
+		if large := cost(carried); large > small+int64(len(carried))/8 {
 			t.Errorf("%d bytes for %.10s..., %d for nothing", large, carried, small)
+		}
+	}
+}
+
+// What is held of a body grows with what was sent of it, not with what was declared.
+func TestReadAllHoldsWhatWasSent(t *testing.T) {
+	const most = 1 << 20
+	begun, err := readAll(io.MultiReader(strings.NewReader("{"), iotest.ErrReader(io.ErrUnexpectedEOF)), most, most)
+	if err == nil || string(begun) != "{" || cap(begun) > 8192 {
+		t.Errorf("%q in %d bytes, %v", begun, cap(begun), err)
+	}
+	for _, size := range []int{0, 1, 4096, 4097, 100_000, most, most + 1, 2 * most} {
+		sent := strings.Repeat("x", size)
+		for _, declared := range []int64{-1, int64(size)} {
+			if declared > most {
+				continue // refused before
+			}
+			got, err := readAll(strings.NewReader(sent), declared, most)
+			if err != nil || string(got) != sent[:min(size, most+1)] || cap(got) > most+8192 {
+				t.Errorf("%d bytes, declared %d: %d in %d, %v", size, declared, len(got), cap(got), err)
+			}
 		}
 	}
 }

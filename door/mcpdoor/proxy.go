@@ -7,14 +7,13 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"io"
 	"log"
-	"mime"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/signposthq/signpost"
 	"github.com/signposthq/signpost/door/httpdoor"
@@ -26,8 +25,11 @@ type ProxyOptions struct {
 	// Identify tells who sent a request, as for httpdoor.Options.
 	Identify func(*http.Request) (httpdoor.Caller, error)
 
-	// Upstream is the endpoint of the server. The proxy serves it at the same path, and nothing else.
+	// Upstream is the endpoint of the server.
 	Upstream *url.URL
+
+	// Path is where the proxy serves it, and nothing else; empty means at the path of Upstream.
+	Path string
 
 	// Transport reaches the server; nil means http.DefaultTransport.
 	Transport http.RoundTripper
@@ -45,6 +47,9 @@ type ProxyOptions struct {
 	// BeforeHandler waits for a durable count before anything is forwarded, instead of before the first byte of the answer.
 	BeforeHandler bool
 
+	// CountPreflight treats a CORS preflight as any other request, as in httpdoor.Options.
+	CountPreflight bool
+
 	// Fields say which counters go with the answer to a single call; those of a batch have none.
 	Fields render.Fields
 
@@ -60,13 +65,21 @@ type ProxyOptions struct {
 // message that is sent, answers the refused ones in place of the server, and forwards the others with the very bytes that came.
 // What comes back passes as it comes, event streams too; it holds no counters in its _meta, as Door's results do. It is safe for concurrent use.
 //
-// A call keeps its lease until the response that carries its answer has ended, or its caller has gone. A body that two readers could understand
-// differently, or that its header fields contradict, is turned away with an error, uncounted.
+// A call keeps its lease until its answer goes past, or the response that should carry it has ended. If the caller goes away before,
+// the lease ends with the call where revision 2026-07-28 or a later one makes that a cancellation, and else when the server has done the work, after ten
+// minutes at most. notifications/cancelled is passed on like any other message: what ends the lease is that the server then ends the response.
+//
+// A body that two readers could understand differently, that its header fields contradict, or that holds more than 100 messages, is turned away with an
+// error, uncounted. A call that did not reach the server, or may not have, counts all the same.
 type Proxy struct {
-	door    *Door
-	o       ProxyOptions
-	reverse *httputil.ReverseProxy
+	door     *Door
+	o        ProxyOptions
+	reverse  *httputil.ReverseProxy
+	bodyTime time.Duration
 }
+
+// Malformed is the outcome of a request to a Proxy whose body is not what it should be, or is contradicted by a header field.
+const Malformed httpdoor.Outcome = "malformed"
 
 // NewProxy returns a proxy that takes from a limiter. The error lists every fault.
 func NewProxy(l *signpost.Limiter, o ProxyOptions) (*Proxy, error) {
@@ -87,7 +100,13 @@ func NewProxy(l *signpost.Limiter, o ProxyOptions) (*Proxy, error) {
 	if o.MaxBody == 0 {
 		o.MaxBody = httpdoor.DefaultMaxBody
 	}
-	p := &Proxy{door: door, o: o}
+	if o.Path == "" {
+		o.Path = o.Upstream.Path
+	}
+	if o.Path == "" {
+		o.Path = "/"
+	}
+	p := &Proxy{door: door, o: o, bodyTime: bodyTime}
 	p.reverse = &httputil.ReverseProxy{
 		Transport:      o.Transport,
 		FlushInterval:  -1,
@@ -138,11 +157,11 @@ func deleteOurs(h http.Header) {
 // ServeHTTP implements http.Handler.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &post{proxy: p, request: r}
-	if path := p.o.Upstream.Path; r.URL.Path != path && (path != "" || r.URL.Path != "/") {
+	if r.URL.Path != p.o.Path {
 		x.say(w, http.StatusNotFound, &fault{code: codeInvalidRequest, detail: "There is nothing at this path. The server of MCP is at another one."})
 		return
 	}
-	if httpdoor.IsPreflight(r) {
+	if !p.o.CountPreflight && httpdoor.IsPreflight(r) {
 		x.forward(w, nil)
 		return
 	}
@@ -177,38 +196,6 @@ func (x *post) free(w http.ResponseWriter) bool {
 		x.sendError(w, http.StatusTooManyRequests, nil, r.rpcError())
 	}
 	return r == nil
-}
-
-// read returns the body of a POST, or answers why not.
-func (x *post) read(w http.ResponseWriter) ([]byte, bool) {
-	r, most := x.request, x.proxy.o.MaxBody
-	for _, coding := range strings.Split(strings.Join(r.Header["Content-Encoding"], ","), ",") {
-		if coding = strings.TrimSpace(coding); coding != "" && !strings.EqualFold(coding, "identity") {
-			w.Header().Set("Accept-Encoding", "identity")
-			x.say(w, http.StatusUnsupportedMediaType, &fault{code: codeInvalidRequest, detail: "The body is encoded. Send messages of MCP as they are."})
-			return nil, false
-		}
-	}
-	_, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if charset := params["charset"]; err != nil || len(r.Header["Content-Type"]) != 1 || charset != "" && !strings.EqualFold(charset, "utf-8") {
-		x.say(w, http.StatusUnsupportedMediaType, &fault{code: codeInvalidRequest, detail: "The Content-Type is not application/json, in UTF-8."})
-		return nil, false
-	}
-	tooLarge := &fault{code: codeInvalidRequest, detail: fmt.Sprintf("The body is larger than %d bytes.", most)}
-	if r.ContentLength > most {
-		x.say(w, http.StatusRequestEntityTooLarge, tooLarge)
-		return nil, false
-	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, most+1))
-	switch {
-	case int64(len(body)) > most:
-		x.say(w, http.StatusRequestEntityTooLarge, tooLarge)
-	case err != nil:
-		x.say(w, http.StatusBadRequest, &fault{code: codeParse, detail: "The body ends before its end."})
-	default:
-		return body, true
-	}
-	return nil, false
 }
 
 // contradicted returns what is wrong with the header fields that repeat what a body says. Others may have decided by them.

@@ -41,11 +41,7 @@ func FuzzEventReader(f *testing.F) {
 			}
 			return
 		}
-		var want []string
-		for _, m := range messagesOf(data) {
-			want = append(want, m)
-		}
-		if !slices.Equal(got, want) {
+		if want := messagesOf(data); !slices.Equal(got, want) {
 			t.Fatalf("%q answers %q, want %q", data, got, want)
 		}
 	})

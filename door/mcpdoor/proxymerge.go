@@ -28,8 +28,9 @@ func (x *post) merge(resp *http.Response) error {
 	switch {
 	case resp.StatusCode == http.StatusAccepted || resp.StatusCode == http.StatusNoContent: // to the rest there is no answer
 		resp.StatusCode, resp.Status = http.StatusOK, ""
-		h.Set("Content-Type", "application/json")
-		body = bytes.NewReader(x.whole(x.answers))
+		form, whole := x.inForm(x.answers)
+		h.Set("Content-Type", form)
+		body = bytes.NewReader(whole)
 	case h.Get("Content-Encoding") != "":
 		return errUnmerged
 	case kind == "text/event-stream":

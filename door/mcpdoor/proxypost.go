@@ -10,9 +10,7 @@ import (
 	"io"
 	"maps"
 	"mime"
-	"net"
 	"net/http"
-	"strings"
 
 	"github.com/signposthq/signpost/door/httpdoor"
 	"github.com/signposthq/signpost/door/render"
@@ -202,80 +200,14 @@ func (x *post) mark(h http.Header, status int) {
 	}
 }
 
-// reply answers in place of the server, in the form that the client reads.
-func (x *post) reply(w http.ResponseWriter) {
-	h := w.Header()
-	render.NoStore(h)
-	if len(x.answers) == 0 {
-		x.mark(h, http.StatusAccepted)
-		w.WriteHeader(http.StatusAccepted)
-		return
-	}
-	x.mark(h, http.StatusOK)
-	body := x.whole(x.answers)
-	h.Set("Content-Type", "application/json")
-	if x.wantsEvents() {
-		h.Set("Content-Type", "text/event-stream")
-		body = events(x.answers)
-	}
-	httpdoor.AnswerBody(w, x.request, http.StatusOK, body)
-}
-
-// whole returns the body for all responses to a request.
-func (x *post) whole(responses [][]byte) []byte {
-	if !x.batch {
-		return responses[0]
-	}
-	return append(append([]byte{'['}, bytes.Join(responses, []byte{','})...), ']')
-}
-
-// wantsEvents reports whether the client reads event streams alone.
-func (x *post) wantsEvents() bool {
-	accept := strings.ToLower(strings.Join(x.request.Header.Values("Accept"), ","))
-	return strings.Contains(accept, "text/event-stream") && !strings.Contains(accept, "application/json") && !strings.Contains(accept, "*/*")
-}
-
-// events returns responses as events of a stream.
-func events(responses [][]byte) []byte {
-	var b []byte
-	for _, r := range responses {
-		b = append(b, "event: message\ndata: "...)
-		b = append(b, r...) // of one line: encoding/json made it, and ids have no line break
-		b = append(b, "\n\n"...)
-	}
-	return b
-}
-
-// say turns a request away for what it is.
-func (x *post) say(w http.ResponseWriter, status int, f *fault) {
-	outcomes := map[int]httpdoor.Outcome{http.StatusRequestEntityTooLarge: httpdoor.TooLarge, http.StatusUnsupportedMediaType: httpdoor.BadEncoding}
-	if o, ok := outcomes[status]; ok && x.proxy.o.Observe != nil {
-		x.proxy.o.Observe(Event{Outcome: o, Caller: x.caller})
-	}
-	object := struct {
-		Code    int    `json:"code"`
-		Message string `json:"message"`
-	}{f.code, f.detail + " Nothing was executed."}
-	x.sendError(w, status, f.id, mustMarshal(object))
-}
-
-// sendError answers with an error and nothing else.
-func (x *post) sendError(w http.ResponseWriter, status int, id, object []byte) {
-	h := w.Header()
-	deleteOurs(h)
-	x.proxy.o.Fields.Clear(h)
-	render.NoStore(h)
-	h.Set("Content-Type", "application/json")
-	httpdoor.AnswerBody(w, x.request, status, response(id, "error", object))
-}
-
 // forward passes the request on, with the bytes of its body. Nothing else of what the client sent as a body is.
 func (x *post) forward(w http.ResponseWriter, body []byte) {
 	ctx := context.WithValue(x.outlive(), postKey{}, x)
 	r := x.request.WithContext(&callContext{ctx, &call{caller: x.caller}})
 	r.TransferEncoding, r.Trailer, r.ContentLength, r.Body = nil, nil, int64(len(body)), http.NoBody
 	if body != nil {
-		r.Body = io.NopCloser(bytes.NewReader(body))
+		r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil } // for a connection that had ended unseen
+		r.Body, _ = r.GetBody()
 	}
 	x.proxy.reverse.ServeHTTP(&final{inner: w, header: http.Header{}}, r)
 }
@@ -318,13 +250,20 @@ func (f *final) Write(b []byte) (int, error) {
 // Unwrap is what http.ResponseController calls, after the status.
 func (f *final) Unwrap() http.ResponseWriter { return f.inner }
 
-// errUnasked is the answer of a server that leaves HTTP.
-var errUnasked = errors.New("upstream switched protocols without being asked")
+var (
+	// errUnasked is the answer of a server that leaves HTTP.
+	errUnasked = errors.New("upstream switched protocols without being asked")
+	// errElsewhere is that of one that sends the client away: to where nothing is counted.
+	errElsewhere = errors.New("upstream redirects")
+)
 
 // answered is called with the response of the server.
 func (x *post) answered(resp *http.Response) error {
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		return errUnasked
+	}
+	if resp.StatusCode/100 == 3 && resp.Header.Get("Location") != "" {
+		return errElsewhere
 	}
 	if err := x.settle(); err != nil {
 		return err
@@ -345,44 +284,4 @@ func (x *post) answered(resp *http.Response) error {
 	}
 	resp.Body = body
 	return nil
-}
-
-// failed answers for a server that does not. Its calls count: they may have reached it.
-func (x *post) failed(w http.ResponseWriter, err error) {
-	if err := x.request.Context().Err(); err != nil {
-		x.abort(err)
-	}
-	if err := x.settle(); err != nil {
-		x.abort(err)
-	}
-	status := http.StatusBadGateway
-	if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
-		status = http.StatusGatewayTimeout
-	}
-	responses := x.unanswered()
-	if responses = append(responses, x.answers...); len(responses) == 0 {
-		x.sendError(w, status, nil, noAnswer)
-		return
-	}
-	h := w.Header()
-	x.mark(h, status)
-	render.NoStore(h)
-	h.Set("Content-Type", "application/json")
-	httpdoor.AnswerBody(w, x.request, status, x.whole(responses))
-}
-
-// noAnswer is the error of a request that the server does not answer.
-var noAnswer = mustMarshal(struct {
-	Code    int    `json:"code"`
-	Message string `json:"message"`
-}{http.StatusBadGateway, "The server behind this door does not answer. The call may have reached it."})
-
-// unanswered returns an error for each request that was forwarded and not answered.
-func (x *post) unanswered() (responses [][]byte) {
-	for _, c := range x.calls {
-		if c.refusal == nil && c.message.request() && !c.ended {
-			responses = append(responses, response(c.message.id, "error", noAnswer))
-		}
-	}
-	return responses
 }

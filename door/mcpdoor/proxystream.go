@@ -75,7 +75,7 @@ func (b *incoming) Read(p []byte) (int, error) {
 	b.err = err
 	b.clean()
 	if err != io.EOF && b.events != nil && !b.events.resumable && !b.events.inside {
-		if b.tail = events(b.post.unanswered()); len(b.tail) > 0 {
+		if b.tail = events(b.post.unanswered(noAnswer)); len(b.tail) > 0 {
 			b.err, err = io.EOF, nil
 		}
 	}

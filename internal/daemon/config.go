@@ -41,6 +41,7 @@ type Config struct {
 
 	Upstream          *url.URL // nil: the sample
 	MCP               *url.URL // the endpoint of a server of MCP, in place of Upstream
+	MCPPath           string   // empty: that of MCP
 	MCPExpensive      []string
 	MCPCosts          []toolCost
 	MCPCharge         []string

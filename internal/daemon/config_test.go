@@ -54,6 +54,28 @@ sync: 1
 			`signpost.yaml:8: log: "verbose" is not one of`,
 			`signpost.yaml:9: sync: "1" is not one of`,
 		}},
+		{what: "a server of MCP", file: "mcp: http://127.0.0.1:8080\nupstream: http://127.0.0.1:3000\nmcp_path: /try\nexpensive: [/a]\nmcp_costs: [a=1, a=2]\n", want: []string{
+			"signpost.yaml:1: mcp and upstream are both set",
+			"signpost.yaml:1: mcp: http://127.0.0.1:8080 is the door itself",
+			"signpost.yaml:3: mcp: the door answers /try itself",
+			"signpost.yaml:4: expensive: in front of a server of MCP it is tools that are expensive",
+			`signpost.yaml:5: mcp_costs: the tool "a" has two costs`,
+		}},
+		{what: "values for a server of MCP", file: "mcp: http://127.0.0.1:3000/mcp\nmcp_path: mcp\nmcp_costs: [search, a=0, =5, a=4294967296]\nmcp_charge: [tools/call]\nmcp_expensive: [\"\"]\n", want: []string{
+			`signpost.yaml:2: mcp_path: "mcp" is not a path`,
+			`signpost.yaml:3: mcp_costs: "search" is not TOOL=COST`,
+			`signpost.yaml:3: mcp_costs: "a=0": the cost "0"`,
+			`signpost.yaml:3: mcp_costs: "=5" is not TOOL=COST`,
+			`signpost.yaml:3: mcp_costs: "a=4294967296": the cost`,
+			`signpost.yaml:4: mcp_charge: "tools/call" is not one of`,
+			"signpost.yaml:5: mcp_expensive: is empty",
+		}},
+		{what: "no server of MCP", file: "mcp_path: /a\nmcp_expensive: [a]\nmcp_costs: [a=1]\nmcp_charge: [prompts/get]\n", flags: map[string]string{"upstream": "http://127.0.0.1:3000"}, want: []string{
+			"signpost.yaml:1: mcp_path: there is no server of MCP; set mcp",
+			"signpost.yaml:2: mcp_expensive: there is no server of MCP; set mcp",
+			"signpost.yaml:3: mcp_costs: there is no server of MCP; set mcp",
+			"signpost.yaml:4: mcp_charge: there is no server of MCP; set mcp",
+		}},
 		{what: "homes", file: "home: ap\nhomes:\n  - eu\n  - EU=redis://a:6379\n  - eu=disk\n", want: []string{
 			"signpost.yaml:3: homes: is not NAME=URL",
 			`signpost.yaml:4: homes: home "EU" is not a name of 1 to 16`,

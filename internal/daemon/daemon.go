@@ -135,7 +135,7 @@ func (d *daemon) start(ctx context.Context, c Config) (err error) {
 		}
 	}
 
-	d.door.serve(&doorHandler{live: d.current.Load, observe: d.observe(doorHTTP)}, d.log, d.failed)
+	d.door.serve(&doorHandler{live: d.current.Load, observe: d.observe(c.doorName())}, d.log, d.failed)
 	for _, s := range []*server{d.api, d.admin} {
 		s.http.ReadTimeout, s.http.WriteTimeout = smallTimeout, smallTimeout
 	}
@@ -170,7 +170,7 @@ func (d *daemon) wire(c *Config) error {
 	strangers := memory.New(memory.Options{MaxKeys: httpdoor.DefaultMaxAddresses, OnClear: d.telemetry.clears.WithLabelValues(ofAddresses).Inc})
 	d.parts = parts{
 		links:     d.store.links,
-		limiter:   signpost.New(d.store, signpost.Options{Observe: d.telemetry.observer(doorHTTP)}),
+		limiter:   signpost.New(d.store, signpost.Options{Observe: d.telemetry.observer(c.doorName())}),
 		strangers: signpost.New(strangers, signpost.Options{Observe: d.telemetry.observer(doorTry)}),
 		upstream:  newProxy(upstream, c.UpstreamTimeout, d.current.Load, d.telemetry, d.log),
 		observe:   d.observe,

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -70,6 +71,8 @@ var fields = []field{
 		func(c *Config) **url.URL { return &c.Upstream }, parseUpstream, formatUpstream),
 	scalar("mcp", "the URL of a server of MCP over streamable HTTP behind the door, in place of upstream", restart,
 		func(c *Config) **url.URL { return &c.MCP }, parseUpstream, formatUpstream),
+	scalar("mcp_path", "where the door serves it, such as /mcp; empty: at the path of that URL", live,
+		func(c *Config) *string { return &c.MCPPath }, parsePath, asIs),
 	sequence("mcp_expensive", "the tools whose calls need a lease; * names all", live,
 		func(c *Config) *[]string { return &c.MCPExpensive }, notEmpty, asIs),
 	sequence("mcp_costs", "what calls of a tool take from each window, such as search=5; 1 if it is not named, nor * is", live,
@@ -263,6 +266,15 @@ func parseUpstream(s string) (*url.URL, error) {
 		return nil, errors.New("has a query or a fragment; name the scheme, the host and at most a path")
 	}
 	return u, nil
+}
+
+// parsePath reads a path, in the one spelling that names it.
+func parsePath(s string) (string, error) {
+	u, err := url.Parse(s)
+	if s != "" && (err != nil || u.String() != s || u.EscapedPath() != s || s[0] != '/' || path.Clean(s) != strings.TrimRight(s, "/") && s != "/") {
+		return "", fmt.Errorf("%q is not a path such as /mcp", s)
+	}
+	return s, nil
 }
 
 func formatUpstream(u *url.URL) string {

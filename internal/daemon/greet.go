@@ -6,6 +6,7 @@ package daemon
 import (
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"os"
 	"strings"
 
@@ -36,7 +37,7 @@ func (d *daemon) greet(c *Config, first link.Link, token Secret) error {
 	g := greeting{Door: d.door.url(), API: d.api.url(), Admin: d.admin.url(), Upstream: formatUpstream(c.Upstream), Link: first.Reveal(),
 		mint: d.command(c, "link mint"), allCheap: len(c.Expensive) == 0 && c.MCP == nil}
 	if c.MCP != nil {
-		g.MCP = d.door.url() + c.MCP.EscapedPath()
+		g.MCP = d.door.url() + (&url.URL{Path: c.mcpPath()}).EscapedPath()
 		g.behind = formatUpstream(c.MCP)
 	}
 	switch {

@@ -69,6 +69,9 @@ func publishedLimits(c *Config, bound signpost.Bound) limitsDocument {
 		}
 		doc.Limits["expensive "+pattern] = endpointLimits{strings.TrimSpace(path), method, []limit{concurrency}}
 	}
+	for _, tool := range c.MCPExpensive {
+		doc.Limits["expensive tool "+tool] = endpointLimits{c.mcpPath(), "POST", []limit{concurrency}}
+	}
 	if c.Try {
 		doc.Limits["try"] = endpointLimits{tryPath, "POST", windowLimits(c.Strangers, "ip-rate", "ip", "address")}
 	}

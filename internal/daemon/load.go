@@ -25,7 +25,7 @@ type Sources struct {
 	File string
 	// Env holds NAME=value texts, as os.Environ does. An empty value says nothing.
 	Env []string
-	// Flags holds the texts of the flags that were given, by their names without dashes.
+	// Flags holds the texts of the flags that were given, by the names of their fields.
 	Flags map[string]string
 }
 
@@ -87,7 +87,7 @@ func Load(s Sources) (Config, error) {
 	for i := range fields {
 		f := &fields[i]
 		if given, ok := s.Flags[f.path]; ok {
-			l.say(f, "--"+f.path, given)
+			l.say(f, "--"+strings.ReplaceAll(f.path, "_", "-"), given)
 		}
 	}
 

@@ -37,6 +37,24 @@ func parseToolCost(s string) (toolCost, error) {
 	return toolCost{s[:at], uint32(cost)}, nil
 }
 
+// mcpPath returns where the door serves the server of MCP.
+func (c *Config) mcpPath() string {
+	for _, path := range []string{c.MCPPath, c.MCP.Path} {
+		if path != "" {
+			return path
+		}
+	}
+	return "/"
+}
+
+// doorName is what metrics and logs call the door for links.
+func (c *Config) doorName() string {
+	if c.MCP != nil {
+		return doorMCP
+	}
+	return doorHTTP
+}
+
 // charges returns what the messages of MCP are charged.
 func (c *Config) charges() mcpdoor.Charges {
 	costs := map[string]uint32{}
@@ -49,8 +67,8 @@ func (c *Config) charges() mcpdoor.Charges {
 // mcpFaults finds what does not go with a server of MCP, or only with one.
 func (l *loader) mcpFaults(c *Config, where map[string]string) {
 	if c.MCP == nil {
-		for _, path := range []string{"mcp_expensive", "mcp_costs", "mcp_charge"} {
-			if f := fieldAt(path); len(f.get(c)) > 0 {
+		for _, path := range []string{"mcp_path", "mcp_expensive", "mcp_costs", "mcp_charge"} {
+			if strings.Join(fieldAt(path).get(c), "") != "" {
 				l.fault(said(where, path), "%s: there is no server of MCP; set mcp", path)
 			}
 		}
@@ -62,8 +80,18 @@ func (l *loader) mcpFaults(c *Config, where map[string]string) {
 	if c.MCP.Host == c.Door {
 		l.fault(said(where, "mcp"), "mcp: %s is the door itself", c.MCP)
 	}
-	if path := c.MCP.Path; path == limitsPath || path == tryPath {
-		l.fault(said(where, "mcp"), "mcp: the door answers %s itself; let the server of MCP have another path", path)
+	switch path := c.mcpPath(); {
+	case path == limitsPath, path == tryPath:
+		l.fault(said(where, "mcp_path", "mcp"), "mcp: the door answers %s itself; give the server of MCP another path with mcp_path", path)
+	case strings.HasPrefix(path, "/s/"):
+		l.fault(said(where, "mcp_path", "mcp"), "mcp: in a path that begins with /s/ stands a link; give the server of MCP another path with mcp_path")
+	}
+	seen := map[string]bool{}
+	for _, t := range c.MCPCosts {
+		if seen[t.tool] {
+			l.fault(said(where, "mcp_costs"), "mcp_costs: the tool %q has two costs", t.tool)
+		}
+		seen[t.tool] = true
 	}
 	if len(c.Expensive) > 0 {
 		l.fault(said(where, "expensive"), "expensive: in front of a server of MCP it is tools that are expensive; name them in mcp_expensive")
@@ -77,18 +105,17 @@ func newMCPProxy(s *settings, p *parts) (http.Handler, error) {
 	return mcpdoor.NewProxy(p.limiter, mcpdoor.ProxyOptions{
 		Identify:          s.identify,
 		Upstream:          c.MCP,
+		Path:              c.mcpPath(),
 		Transport:         p.reach,
 		Rewrite:           func(r *httputil.ProxyRequest) { forward(c, r) },
 		KeepAuthorization: c.KeepAuthorization,
 		MaxBody:           c.Shape.MaxBody(),
 		BeforeHandler:     c.BeforeHandler,
+		CountPreflight:    !c.Preflights,
 		Fields:            render.Fields{OmitRateLimit: !c.RateLimit, OmitXRateLimit: !c.XRateLimit},
 		Charges:           c.charges(),
 		Terms:             terms,
 		Observe: func(e mcpdoor.Event) {
-			if e.Outcome == mcpdoor.Flooded { // no bound of the caller's was looked at
-				return
-			}
 			observe(httpdoor.Event{Outcome: e.Outcome, Caller: e.Caller, Decision: e.Decision, Err: e.Err})
 		},
 	})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/signposthq/signpost"
 	"github.com/signposthq/signpost/door/httpdoor"
+	"github.com/signposthq/signpost/door/mcpdoor"
 	"github.com/signposthq/signpost/failopen"
 	"github.com/signposthq/signpost/store/disk"
 )
@@ -39,7 +40,7 @@ var (
 	results  = []string{"ok", "failed"}
 	reasons  = []httpdoor.Outcome{
 		httpdoor.NoCredential, httpdoor.UnknownCredential, httpdoor.BadCredential,
-		httpdoor.TooLarge, httpdoor.BadEncoding, httpdoor.Unavailable,
+		httpdoor.TooLarge, httpdoor.BadEncoding, httpdoor.Unavailable, mcpdoor.Malformed, mcpdoor.Flooded,
 	}
 )
 

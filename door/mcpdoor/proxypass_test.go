@@ -1,0 +1,439 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mcpdoor_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/signposthq/signpost"
+	"github.com/signposthq/signpost/door/httpdoor"
+	"github.com/signposthq/signpost/door/mcpdoor"
+	"github.com/signposthq/signpost/door/render"
+	"github.com/signposthq/signpost/failopen"
+	"github.com/signposthq/signpost/internal/redistest"
+	"github.com/signposthq/signpost/store/redis"
+)
+
+// With every bound full, a session opens, lists, pings, cancels and closes.
+func TestProxyFreeMessagesPassWhenAllIsFull(t *testing.T) {
+	each(t, overHTTP, func(t *testing.T, m mode) {
+		b := behindProxy(t, m, "0/min", mcpdoor.ProxyOptions{Guard: signpost.MustParseBound("1000/min")})
+		s := b.connect("alice", nil)
+		if _, err := s.ListTools(t.Context(), nil); err != nil {
+			t.Error(err)
+		}
+		if !m.stateless { // without sessions there are no pings any more
+			if err := s.Ping(t.Context(), nil); err != nil {
+				t.Error(err)
+			}
+		}
+		if res := call(t, s, "echo"); !res.IsError {
+			t.Error("a call passes a bound of 0")
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		eventually(t, "the server has no session", func() bool {
+			for range b.server.Sessions() {
+				return false
+			}
+			return true
+		})
+		if b.store.takes() != 1 {
+			t.Errorf("%d takes", b.store.takes())
+		}
+	})
+}
+
+// A flood of free messages is refused, and what gives work up passes.
+func TestProxyFloods(t *testing.T) {
+	rec := &recorder{}
+	s := httptest.NewServer(rec)
+	defer s.Close()
+	outcomes := make(chan httpdoor.Outcome, 10)
+	b := &bench{t: t, store: newStore()}
+	b.url = startProxy(t, b.store, s.URL, "5/min", mcpdoor.ProxyOptions{Guard: signpost.MustParseBound("1/min"),
+		Observe: func(e mcpdoor.Event) { outcomes <- e.Outcome }})
+	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+	b.post("alice", "", ping)
+	if _, body := b.post("alice", "", ping); !strings.Contains(body, `"id":1,"error":{"code":429,`) {
+		t.Errorf("a flood is answered %s", body)
+	}
+	if res, body := b.post("alice", "", `{"jsonrpc":"2.0","method":"notifications/progress"}`); res.StatusCode != 202 || body != "" {
+		t.Errorf("a notification too many is answered %d %s", res.StatusCode, body)
+	}
+	if res, body := b.post("alice", "", `{"jsonrpc":"2.0","id":1,"result":{}}`); res.StatusCode != 202 || body != "" {
+		t.Errorf("a response too many is answered %d %s", res.StatusCode, body)
+	}
+	if len(rec.seen()) != 1 {
+		t.Errorf("the server was sent %q", rec.seen())
+	}
+	for _, body := range []string{`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, callMessage("2", "echo")} {
+		before := len(rec.seen())
+		if b.post("alice", "", body); len(rec.seen()) != before+1 {
+			t.Errorf("%s was not forwarded", body)
+		}
+	}
+	r := b.request(t.Context(), "")
+	r.Method = http.MethodDelete
+	if res, _ := b.do(r); res.StatusCode != 200 {
+		t.Errorf("DELETE is answered %d", res.StatusCode)
+	}
+	r = b.request(t.Context(), "")
+	r.Method = http.MethodGet
+	if res, body := b.do(r); res.StatusCode != 429 || !strings.Contains(body, `"id":null`) {
+		t.Errorf("GET is answered %d %s", res.StatusCode, body)
+	}
+	for _, want := range []httpdoor.Outcome{httpdoor.Uncounted, mcpdoor.Flooded, mcpdoor.Flooded, mcpdoor.Flooded, httpdoor.Uncounted, httpdoor.Admitted, mcpdoor.Flooded} {
+		if got := <-outcomes; got != want {
+			t.Errorf("observed %s, want %s", got, want)
+		}
+	}
+}
+
+// Fields of sessions and of resumption pass both ways, and each event as it is said.
+func TestProxyStreams(t *testing.T) {
+	next := make(chan string)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.Header().Set("Mcp-Session-Id", r.Method+" "+r.Header.Get("Mcp-Session-Id")+" "+r.Header.Get("Last-Event-ID")+" "+r.URL.RawQuery)
+		w.WriteHeader(http.StatusEarlyHints)
+		for event := range next {
+			io.WriteString(w, event)
+			w.(http.Flusher).Flush()
+		}
+	}))
+	defer s.Close()
+	b := &bench{t: t, store: newStore()}
+	b.url = startProxy(t, b.store, s.URL, "5/min", oneSlot) + "?a=1&b"
+	for _, method := range []string{"GET", "POST"} {
+		body := callMessage("1", "echo")
+		if method == "GET" {
+			body = ""
+		}
+		r := b.request(t.Context(), body, "Mcp-Session-Id", "s", "Last-Event-ID", "7_1")
+		r.Method = method
+		go func() { next <- ": first\n\n" }()
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		if got := res.Header.Get("Mcp-Session-Id"); got != method+" s 7_1 a=1&b" {
+			t.Errorf("the server was asked %q", got)
+		}
+		if (res.Header["Ratelimit"] != nil) != (method == "POST") {
+			t.Errorf("%s: counters %v", method, res.Header)
+		}
+		lines := bufio.NewReader(res.Body)
+		for i := range 100 { // each is read before the next is said
+			if line, err := lines.ReadString('\n'); err != nil || line == "" {
+				t.Fatal(line, err)
+			}
+			if line, err := lines.ReadString('\n'); err != nil || line != "\n" {
+				t.Fatal(line, err)
+			}
+			next <- fmt.Sprintf(": %d\n\n", i)
+		}
+		close(next)
+		if _, err := io.ReadAll(lines); err != nil {
+			t.Error(err)
+		}
+		next = make(chan string)
+	}
+}
+
+// A client that resumes a stream of the SDK's own server gets what it has missed.
+func TestProxyResumption(t *testing.T) {
+	b := &bench{t: t, store: newStore(), slow: make(chan struct{}), running: make(chan struct{}, 100)}
+	b.server = mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil)
+	b.addTools()
+	s := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return b.server },
+		&mcp.StreamableHTTPOptions{EventStore: mcp.NewMemoryEventStore(nil)}))
+	t.Cleanup(s.Close)
+	b.url = startProxy(t, b.store, s.URL, "5/min, 1 concurrent", oneSlot)
+	const initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
+	res, _ := b.post("alice", "", initialize)
+	session := res.Header.Get("Mcp-Session-Id")
+	if session == "" {
+		t.Fatal("there is no session")
+	}
+	fields := []string{"Mcp-Session-Id", session, "MCP-Protocol-Version", "2025-06-18"}
+	b.post("alice", "2025-06-18", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, fields...)
+
+	notify := make(chan struct{})
+	f := func(ctx context.Context, r *mcp.CallToolRequest) {
+		_ = r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: "p", Message: "half"})
+		<-notify
+	}
+	b.tool.Store(&f)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	first, err := http.DefaultClient.Do(b.request(ctx, callMessage("1", "echo"), fields...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Body.Close()
+	var last string
+	for lines := bufio.NewScanner(first.Body); lines.Scan() && !strings.Contains(lines.Text(), "half"); {
+		if id, ok := strings.CutPrefix(lines.Text(), "id: "); ok {
+			last = id
+		}
+	}
+	cancel()
+	close(notify)
+	r := b.request(t.Context(), "", append(fields, "Last-Event-ID", last)...)
+	r.Method = http.MethodGet
+	again, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Body.Close()
+	for lines := bufio.NewScanner(again.Body); lines.Scan(); {
+		if strings.Contains(lines.Text(), `"text":"done"`) {
+			eventually(t, "the slot is free", func() bool { return b.store.releases() == 1 })
+			return
+		}
+	}
+	t.Error("what was missed is not there")
+}
+
+func TestProxyBatches(t *testing.T) {
+	rec := &recorder{}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.Header.Get("X-Kind"), "202") {
+			io.Copy(io.Discard, r.Body)
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		rec.ServeHTTP(w, r)
+	}))
+	defer s.Close()
+	b := &bench{t: t, store: newStore()}
+	b.url = startProxy(t, b.store, s.URL, "1/min", mcpdoor.ProxyOptions{})
+	const note = `{"jsonrpc":"2.0","method":"notifications/progress"}`
+	one, two := callMessage("1", "echo"), callMessage("2", "echo")
+
+	_, body := b.post("alice", "", "[ "+one+" ,\n"+two+" ]")
+	var responses []struct{ ID int }
+	if err := json.Unmarshal([]byte(body), &responses); err != nil || len(responses) != 2 || responses[0].ID+responses[1].ID != 3 {
+		t.Errorf("%s: %v", body, err)
+	}
+	if got := rec.seen(); len(got) != 1 || got[0] != "["+one+"]" {
+		t.Errorf("the server was sent %q", got)
+	}
+	if res, body := b.post("alice", "", "["+two+","+note+"]", "X-Kind", "202"); res.StatusCode != 200 || !strings.HasPrefix(body, `[{"jsonrpc":"2.0","id":2,"result":`) {
+		t.Errorf("what only notifications go with is answered %d %s", res.StatusCode, body)
+	}
+	if res, body := b.post("alice", "", "["+note+"]", "X-Kind", "202"); res.StatusCode != 202 || body != "" {
+		t.Errorf("notifications are answered %d %s", res.StatusCode, body)
+	}
+	// A call that is dressed as a notification is counted, and nobody waits for an answer.
+	if res, body := b.post("alice", "", strings.Replace(one, `"id":1,`, "", 1)); res.StatusCode != 202 || body != "" {
+		t.Errorf("a refused call without an id is answered %d %s", res.StatusCode, body)
+	}
+	if b.store.takes() != 4 {
+		t.Errorf("%d takes", b.store.takes())
+	}
+}
+
+// A body that does not come is not waited for, and the connection ends. A long call that follows a quick body is not cut off.
+func TestProxySlowBody(t *testing.T) {
+	rec := &recorder{}
+	s := httptest.NewServer(rec)
+	defer s.Close()
+	p := newProxy(t, newStore(), s.URL, "5/min", mcpdoor.ProxyOptions{})
+	p.SetBodyTime(50 * time.Millisecond)
+	front := httptest.NewServer(p)
+	defer front.Close()
+	for _, size := range []string{"Content-Length: 100\r\n\r\n{", "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n", "Content-Length: 1000000\r\n\r\n{"} {
+		c, err := net.Dial("tcp", front.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer alice\r\nContent-Type: application/json\r\n%s", size)
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.StatusCode != 408 {
+			t.Errorf("answered %d", res.StatusCode)
+		}
+		if _, err := io.ReadAll(res.Body); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(rec.seen()) != 0 {
+		t.Errorf("the server was sent %q", rec.seen())
+	}
+}
+
+func TestProxyLongCallAfterAQuickBody(t *testing.T) {
+	b := behindProxy(t, overHTTP[3], "5/min", mcpdoor.ProxyOptions{})
+	p := newProxy(t, b.store, b.url, "5/min", mcpdoor.ProxyOptions{KeepAuthorization: true})
+	p.SetBodyTime(50 * time.Millisecond)
+	front := httptest.NewServer(p)
+	defer front.Close()
+	b.url = front.URL
+	go func() {
+		<-b.running
+		time.AfterFunc(200*time.Millisecond, func() { <-b.slow }) // longer than a body may take
+	}()
+	if _, body := b.post("alice", "", callMessage("1", "slow")); !strings.Contains(body, "done") {
+		t.Errorf("answered %s", body)
+	}
+}
+
+// A server that sends clients elsewhere would have them pass the door.
+func TestProxyDoesNotSendClientsAway(t *testing.T) {
+	s := httptest.NewServer(http.RedirectHandler("http://elsewhere.invalid/mcp/", http.StatusTemporaryRedirect))
+	defer s.Close()
+	b := &bench{t: t, store: newStore()}
+	b.url = startProxy(t, b.store, s.URL, "5/min", mcpdoor.ProxyOptions{})
+	if res, body := b.post("alice", "", callMessage("1", "echo")); res.StatusCode != 200 || !strings.Contains(body, `"id":1,"error":{"code":502,"message":"The server behind this door redirects.`) {
+		t.Errorf("answered %d %s", res.StatusCode, body)
+	}
+}
+
+// staleConn is a connection that has ended unseen: from some time on nothing can be written to it.
+type staleConn struct {
+	net.Conn
+	stale *atomic.Bool
+}
+
+func (c *staleConn) Write(p []byte) (int, error) {
+	if c.stale.Load() {
+		return 0, net.ErrClosed
+	}
+	return c.Conn.Write(p)
+}
+
+// A call of which nothing could be sent is sent on another connection.
+func TestProxyStaleConnection(t *testing.T) {
+	rec := &recorder{}
+	s := httptest.NewServer(rec)
+	defer s.Close()
+	var last atomic.Pointer[atomic.Bool]
+	b := &bench{t: t, store: newStore()}
+	b.url = startProxy(t, b.store, s.URL, "5/min", mcpdoor.ProxyOptions{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+			last.Store(new(atomic.Bool))
+			return &staleConn{c, last.Load()}, err
+		},
+	}})
+	for range 3 {
+		if _, body := b.post("alice", "", callMessage("1", "echo")); !strings.Contains(body, "result") {
+			t.Fatalf("answered %s", body)
+		}
+		last.Load().Store(true)
+	}
+	if len(rec.seen()) != 3 || rec.seen()[2] != callMessage("1", "echo") {
+		t.Errorf("the server was sent %q", rec.seen())
+	}
+}
+
+func TestProxyPathsAndMethods(t *testing.T) {
+	rec := &recorder{}
+	s := httptest.NewServer(rec)
+	defer s.Close()
+	b := &bench{t: t, store: newStore()}
+	front := startProxy(t, b.store, s.URL+"/inner", "5/min", mcpdoor.ProxyOptions{Path: "/mcp"})
+	for path, status := range map[string]int{"/mcp": 200, "/m%63p": 200, "/inner": 404, "/mcp/": 404, "/": 404} {
+		b.url = front + path
+		if res, _ := b.post("alice", "", callMessage("1", "echo")); res.StatusCode != status {
+			t.Errorf("%s is answered %d", path, res.StatusCode)
+		}
+	}
+	b.url = front + "/mcp"
+	r := b.request(t.Context(), callMessage("1", "echo"))
+	r.Method = "PUT"
+	if res, _ := b.do(r); res.StatusCode != 405 || res.Header.Get("Allow") == "" {
+		t.Errorf("PUT is answered %d", res.StatusCode)
+	}
+	b.post("alice", "", callMessage("1", "echo"), "X-HTTP-Method-Override", "DELETE", "X_Signpost_Link", "forged", "X-Forwarded-For", "192.0.2.1")
+	if h := rec.header; h.Get("X-HTTP-Method-Override") != "" || h["X_signpost_link"] != nil || h.Get("X-Forwarded-For") != "127.0.0.1" {
+		t.Errorf("the server was sent %v", h)
+	}
+}
+
+// marked counts the answers that are marked, before they leave.
+type marked struct {
+	http.ResponseWriter
+	n *atomic.Int32
+}
+
+func (m *marked) WriteHeader(status int) {
+	if m.Header().Get(render.Marker) == render.Degraded {
+		m.n.Add(1)
+	}
+	m.ResponseWriter.WriteHeader(status)
+}
+
+func (m *marked) Unwrap() http.ResponseWriter { return m.ResponseWriter }
+
+// A server that is frozen leaves the session unharmed, and its answers degraded.
+func TestProxyWhileTheStoreIsFrozen(t *testing.T) {
+	server := redistest.Start(t)
+	inner, err := redis.Open(t.Context(), redis.Options{URL: server.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer inner.Close()
+	store, err := failopen.New(inner, failopen.Options{Timeout: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	each(t, overHTTP, func(t *testing.T, m mode) {
+		b := behindProxy(t, m, "1000/min, 10 concurrent", oneSlot)
+		p := newProxy(t, store, b.url, "1000/min, 10 concurrent", mcpdoor.ProxyOptions{KeepAuthorization: true})
+		var degraded atomic.Int32
+		front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			p.ServeHTTP(&marked{w, &degraded}, r)
+		}))
+		defer front.Close()
+		b.url = front.URL
+		s := b.connect("alice", nil)
+		for i, freeze := range []bool{false, true, false} {
+			if freeze {
+				server.Freeze()
+				defer server.Thaw()
+			} else {
+				server.Thaw()
+				c := callerOf("alice", "1000/min, 10 concurrent")
+				eventually(t, "the store answers", func() bool {
+					d, _, err := store.Peek(t.Context(), signpost.Request{Key: c.Key, Bound: c.Bound})
+					return err == nil && !d.Degraded
+				})
+			}
+			before := degraded.Load()
+			for range 3 {
+				if res := call(t, s, "echo"); res.IsError {
+					t.Fatalf("%d: %s", i, text(res))
+				}
+			}
+			if n := degraded.Load() - before; n != map[bool]int32{true: 3}[freeze] {
+				t.Errorf("%d: %d answers are marked", i, n)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,134 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/signposthq/signpost/internal/daemon"
+)
+
+// tools is a server of MCP with the tools quick and slow. slow ends when the test lets it, or when its caller goes.
+func tools(t *testing.T, slow <-chan struct{}) (url string) {
+	t.Helper()
+	s := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil)
+	done := &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "done"}}}
+	schema := json.RawMessage(`{"type":"object"}`)
+	s.AddTool(&mcp.Tool{Name: "quick", InputSchema: schema}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return done, nil })
+	s.AddTool(&mcp.Tool{Name: "slow", InputSchema: schema}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		<-slow
+		return done, nil
+	})
+	h := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true})
+	return upstream(t, h.ServeHTTP)
+}
+
+// callTool calls a tool as a link, or without one.
+func callTool(t *testing.T, url, link, tool string) response {
+	t.Helper()
+	header := []string{"Content-Type", "application/json", "Accept", "application/json, text/event-stream"}
+	if link != "" {
+		header = append(header, bearer(link)...)
+	}
+	return ask(t, "POST", url, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":{}}}`, tool),
+		header...)
+}
+
+func TestServerOfMCPBehindTheDoor(t *testing.T) {
+	slow := make(chan struct{})
+	up := tools(t, slow)
+	d := start(t, "MCP="+up+"/inner", "MCP_PATH=/mcp", "MCP_EXPENSIVE=slow", "MCP_COSTS=quick=3", "BOUNDS_LINKS=10/365d 1 concurrent")
+	url := d.Door + "/mcp"
+	first := callTool(t, url, d.Link, "quick")
+	wantStatus(t, "call", first, 200)
+	if limits := first.header.Get("Ratelimit"); !strings.Contains(limits, ";r=7;") || !strings.Contains(first.body, `"done"`) {
+		t.Errorf("RateLimit %q: %s", limits, first.body)
+	}
+	wantStatus(t, "call with the link in the path", callTool(t, d.Door+"/s/"+d.Link+"/mcp", "", "quick"), 200)
+	ended := make(chan response)
+	go func() { ended <- callTool(t, url, d.Link, "slow") }()
+	eventually(t, "a lease in flight", func() bool { return metric(t, d, "signpost_leases_in_flight") == "1" })
+	if second := callTool(t, url, d.Link, "slow"); second.status != 200 || !strings.Contains(second.body, `"isError":true`) || !strings.Contains(second.body, "concurrency_limit_exceeded") {
+		t.Errorf("the second at once: %d %s", second.status, second.body)
+	}
+	slow <- struct{}{}
+	wantStatus(t, "slow", <-ended, 200)
+	eventually(t, "no lease in flight", func() bool { return metric(t, d, "signpost_leases_in_flight") == "0" })
+
+	wantStatus(t, "malformed", ask(t, "POST", url, "{", append(bearer(d.Link), "Content-Type", "application/json")...), 400)
+	wantStatus(t, "another path", callTool(t, d.Door+"/inner", d.Link, "quick"), 404)
+	wantStatus(t, "no link", callTool(t, url, "", "quick"), 401)
+	for series, want := range map[string]string{
+		`signpost_takes_total{class="cheap",door="mcp",outcome="admitted"}`:     "2",
+		`signpost_takes_total{class="expensive",door="mcp",outcome="admitted"}`: "1",
+		`signpost_takes_total{class="expensive",door="mcp",outcome="refused"}`:  "1",
+		`signpost_take_duration_seconds_count{door="mcp"}`:                      "4",
+		`signpost_take_duration_seconds_count{door="http"}`:                     "0",
+		`signpost_turned_away_total{door="mcp",reason="malformed"}`:             "1",
+		`signpost_turned_away_total{door="mcp",reason="no_credential"}`:         "1",
+		`signpost_upstream_errors_total{kind="other"}`:                          "0",
+	} {
+		eventually(t, series+" is "+want, func() bool { return metric(t, d, series) == want })
+	}
+	limits := ask(t, "GET", d.Door+"/.well-known/limits", "", bearer(d.Link)...)
+	if !strings.Contains(limits.body, `"expensive tool slow"`) || !strings.Contains(limits.body, `"endpoint":"/mcp"`) || strings.Contains(limits.body, "markdownCharacters") {
+		t.Errorf("limits: %s", limits.body)
+	}
+}
+
+// A reload changes what tools cost, and keeps what was counted.
+func TestReloadOfCostsOfTools(t *testing.T) {
+	up := tools(t, nil)
+	file := writeFile(t, "mcp: "+up+"\nmcp_costs: [quick=6]\nbounds:\n  links: 10/365d\n")
+	d := startWith(t, daemon.Sources{File: file, Env: []string{"SIGNPOST_ADMIN_TOKEN=" + adminToken, "SIGNPOST_STORE=memory",
+		"SIGNPOST_DOOR=127.0.0.1:0", "SIGNPOST_API=127.0.0.1:0", "SIGNPOST_ADMIN=127.0.0.1:0"}})
+	refused := func() bool { return strings.Contains(callTool(t, d.Door, d.Link, "quick").body, `"isError":true`) }
+	if refused() || !refused() {
+		t.Fatal("two calls of 6 do not meet a bound of 10 as they should")
+	}
+	if err := os.WriteFile(file, []byte("mcp: "+up+"\nmcp_costs: [quick=4]\nbounds:\n  links: 10/365d\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the reload", func() bool { return strings.Contains(d.log.String(), `"msg":"reload"`) })
+	if refused() || !refused() {
+		t.Error("what was counted before the reload is not there, or the new cost is not")
+	}
+}
+
+// A server that does not answer is told apart, counted and logged once.
+func TestServerOfMCPThatIsAway(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	d := start(t, "MCP=http://"+l.Addr().String(), "MCP_EXPENSIVE=*", "BOUNDS_LINKS=10/365d 1 concurrent")
+	for range 3 {
+		got := callTool(t, d.Door, d.Link, "quick")
+		wantStatus(t, "call", got, 200)
+		if !strings.Contains(got.body, `"id":1,"error":{"code":502,`) {
+			t.Errorf("answered %s", got.body)
+		}
+		eventually(t, "no lease in flight", func() bool { return metric(t, d, "signpost_leases_in_flight") == "0" })
+	}
+	if n := metric(t, d, `signpost_upstream_errors_total{kind="other"}`); n != "3" {
+		t.Errorf("%s errors of the upstream", n)
+	}
+	if n := strings.Count(d.log.String(), "upstream does not answer"); n != 1 {
+		t.Errorf("%d lines about it", n)
+	}
+}
