@@ -11,6 +11,8 @@
 // HTTP handler of that server, so that a credential which is not known is turned away by the transport. The
 // credential of each message counts, not that of the session that it belongs to.
 //
+// [NewProxy] makes a [Proxy] for servers in any language, which are left as they are.
+//
 // A call starts as soon as its take is decided. Its result waits until the count is durable; what the tool says
 // before, such as progress or a question to the user, does not. A call of an expensive tool has one of the bound's concurrent slots from
 // its take until its result is handed to the transport, or until the tool has given up because the caller cancelled.

@@ -26,16 +26,24 @@ type greeting struct {
 
 	mint     string // the command that mints a link
 	behind   string // the server of MCP, if there is one
-	allCheap bool   // no request is expensive
+	allCheap string // what is said where nothing is expensive, which is easily overlooked
 }
 
-// allCheap is what is said at the start of a configuration in which nothing is expensive, which is easily overlooked.
-const allCheap = "no request is expensive, so the concurrency of a bound refuses nothing at the door; see `expensive`"
+const (
+	allCheap      = "no request is expensive, so the concurrency of a bound refuses nothing at the door; see `expensive`"
+	allToolsCheap = "no tool is expensive, so the concurrency of a bound refuses nothing at the door; see `mcp_expensive`"
+)
 
 // greet prints the greeting to stdout, where nothing else goes.
 func (d *daemon) greet(c *Config, first link.Link, token Secret) error {
 	g := greeting{Door: d.door.url(), API: d.api.url(), Admin: d.admin.url(), Upstream: formatUpstream(c.Upstream), Link: first.Reveal(),
-		mint: d.command(c, "link mint"), allCheap: len(c.Expensive) == 0 && c.MCP == nil}
+		mint: d.command(c, "link mint")}
+	switch {
+	case c.MCP != nil && len(c.MCPExpensive) == 0:
+		g.allCheap = allToolsCheap
+	case c.MCP == nil && len(c.Expensive) == 0:
+		g.allCheap = allCheap
+	}
 	if c.MCP != nil {
 		g.MCP = d.door.url() + (&url.URL{Path: c.mcpPath()}).EscapedPath()
 		g.behind = formatUpstream(c.MCP)
@@ -47,8 +55,8 @@ func (d *daemon) greet(c *Config, first link.Link, token Secret) error {
 	default:
 		g.AdminTokenFile = c.tokenFile()
 	}
-	if g.allCheap {
-		d.log.Warn(allCheap)
+	if g.allCheap != "" {
+		d.log.Warn(g.allCheap)
 	}
 	var err error
 	if d.JSON {
@@ -124,9 +132,13 @@ func (g *greeting) text() string {
 		line("         the admin token is in %s", g.AdminTokenFile)
 	}
 	line("")
-	if g.allCheap {
-		line("Note: %s.", allCheap)
-		line("Name some in SIGNPOST_EXPENSIVE, or with --expensive: --expensive 'POST /recall,/export/'")
+	if g.allCheap != "" {
+		line("Note: %s.", g.allCheap)
+		if g.MCP != "" {
+			line("Name some in SIGNPOST_MCP_EXPENSIVE, or with --mcp-expensive: --mcp-expensive search,export; * names all")
+		} else {
+			line("Name some in SIGNPOST_EXPENSIVE, or with --expensive: --expensive 'POST /recall,/export/'")
+		}
 		line("")
 	}
 	if g.Link == "" {

@@ -58,6 +58,10 @@ func TestLinesOfTheGreetingWork(t *testing.T) {
 			{`"shopping"`},
 			{`"limits":`, `"maxRequests":600`},
 		}},
+		{"mcp", []string{"MCP=" + up.URL + "/mcp"}, [][]string{
+			{"HTTP/1.1 200 OK", `"id":1,"result":{`},
+			{`"limits":`, `"maxRequests":600`},
+		}},
 		{"upstream", []string{"UPSTREAM=" + up.URL}, [][]string{
 			{"HTTP/1.1 200 OK", "RateLimit: "},
 			{`"limits":`, `"maxRequests":600`},
@@ -127,10 +131,12 @@ func TestGreetingSaysThatNothingIsExpensive(t *testing.T) {
 		{[]string{"serve"}, false},
 		{[]string{"serve", "--upstream", "http://127.0.0.1:1"}, true},
 		{[]string{"serve", "--upstream", "http://127.0.0.1:1", "--expensive", "POST /recall, /export/"}, false},
+		{[]string{"serve", "--mcp", "http://127.0.0.1:1"}, true},
+		{[]string{"serve", "--mcp", "http://127.0.0.1:1", "--mcp-expensive", "recall"}, false},
 	} {
 		d := spawn(t, signpost(t, nil, tt.args...))
 		greeting := greetingOf(t, d)
-		const note = "no request is expensive"
+		const note = " is expensive, so the concurrency of a bound refuses nothing at the door"
 		if said, logged := strings.Contains(greeting, note), strings.Contains(d.stderr.String(), note); said != tt.want || logged != tt.want {
 			t.Errorf("signpost %s: said %v, logged %v, want %v:\n%s", strings.Join(tt.args, " "), said, logged, tt.want, greeting)
 		}

@@ -6,6 +6,8 @@
 package e2e_test
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log"
@@ -21,6 +23,7 @@ import (
 	"testing"
 
 	"github.com/coder/websocket"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // upstreamVariable makes this test binary the service behind the door.
@@ -34,6 +37,7 @@ const upstreamVariable = "SIGNPOST_E2E_UPSTREAM"
 //	/events                     one event at once, and another when it is let go
 //	/ws                         echoes what comes over the connection
 //	/panic                      panics; with ?late after the beginning of an answer
+//	/mcp                        a server of MCP with the tools quick, and hang, which answers when it is let go
 //
 //	/control/seen               what has arrived, as it was
 //	/control/hanging            how many requests wait to be let go
@@ -102,6 +106,7 @@ func serveUpstream() {
 			h(w, r)
 		})
 	}
+	mux.Handle("/mcp", u.mcp())
 	mux.HandleFunc("/control/seen", u.tellSeen)
 	mux.HandleFunc("/control/hanging", u.tellHanging)
 	mux.HandleFunc("/control/go", u.letAllGo)
@@ -152,8 +157,10 @@ func (u *upstream) wait(r *http.Request) bool {
 		u.hanging--
 		u.mu.Unlock()
 	}()
-	if _, err := io.Copy(io.Discard, r.Body); err != nil {
-		return false
+	if r.Body != nil {
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			return false
+		}
 	}
 	select {
 	case <-letGo:
@@ -161,6 +168,20 @@ func (u *upstream) wait(r *http.Request) bool {
 	case <-r.Context().Done():
 		return false
 	}
+}
+
+func (u *upstream) mcp() http.Handler {
+	s := mcp.NewServer(&mcp.Implementation{Name: "e2e", Version: "1"}, nil)
+	done := &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "done"}}}
+	schema := json.RawMessage(`{"type":"object"}`)
+	s.AddTool(&mcp.Tool{Name: "quick", InputSchema: schema}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return done, nil })
+	s.AddTool(&mcp.Tool{Name: "hang", InputSchema: schema}, func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		if r := new(http.Request).WithContext(ctx); !u.wait(r) {
+			return nil, ctx.Err()
+		}
+		return done, nil
+	})
+	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil)
 }
 
 func (u *upstream) hang(w http.ResponseWriter, r *http.Request) {
