@@ -17,8 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/signposthq/signpost"
 	"github.com/signposthq/signpost/door/httpdoor"
 	"github.com/signposthq/signpost/door/mcpdoor"
@@ -155,61 +153,6 @@ func TestProxyStreams(t *testing.T) {
 		}
 		next = make(chan string)
 	}
-}
-
-// A client that resumes a stream of the SDK's own server gets what it has missed.
-func TestProxyResumption(t *testing.T) {
-	b := &bench{t: t, store: newStore(), slow: make(chan struct{}), running: make(chan struct{}, 100)}
-	b.server = mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil)
-	b.addTools()
-	s := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return b.server },
-		&mcp.StreamableHTTPOptions{EventStore: mcp.NewMemoryEventStore(nil)}))
-	t.Cleanup(s.Close)
-	b.url = startProxy(t, b.store, s.URL, "5/min, 1 concurrent", oneSlot)
-	const initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
-	res, _ := b.post("alice", "", initialize)
-	session := res.Header.Get("Mcp-Session-Id")
-	if session == "" {
-		t.Fatal("there is no session")
-	}
-	fields := []string{"Mcp-Session-Id", session, "MCP-Protocol-Version", "2025-06-18"}
-	b.post("alice", "2025-06-18", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, fields...)
-
-	notify := make(chan struct{})
-	f := func(ctx context.Context, r *mcp.CallToolRequest) {
-		_ = r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: "p", Message: "half"})
-		<-notify
-	}
-	b.tool.Store(&f)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	first, err := http.DefaultClient.Do(b.request(ctx, callMessage("1", "echo"), fields...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer first.Body.Close()
-	var last string
-	for lines := bufio.NewScanner(first.Body); lines.Scan() && !strings.Contains(lines.Text(), "half"); {
-		if id, ok := strings.CutPrefix(lines.Text(), "id: "); ok {
-			last = id
-		}
-	}
-	cancel()
-	close(notify)
-	r := b.request(t.Context(), "", append(fields, "Last-Event-ID", last)...)
-	r.Method = http.MethodGet
-	again, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer again.Body.Close()
-	for lines := bufio.NewScanner(again.Body); lines.Scan(); {
-		if strings.Contains(lines.Text(), `"text":"done"`) {
-			eventually(t, "the slot is free", func() bool { return b.store.releases() == 1 })
-			return
-		}
-	}
-	t.Error("what was missed is not there")
 }
 
 func TestProxyBatches(t *testing.T) {
