@@ -11,6 +11,7 @@ import (
 	"maps"
 	"mime"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/signposthq/signpost/door/httpdoor"
 	"github.com/signposthq/signpost/door/render"
@@ -28,6 +29,8 @@ type post struct {
 	outlives bool   // what is forwarded goes on without the client
 	outlived bool   // it does, and ends by itself
 	cancel   func() // ends it; nil: the client's going does
+
+	resumable atomic.Bool // the client can come back for what it has missed
 }
 
 // sent is one message that came in a post.

@@ -16,7 +16,8 @@ import (
 const closingCancels = "2026-07-28"
 
 // outlive returns the context of what is forwarded. It ends with the client's request, unless there is work that goes on without the client and
-// holds a slot: then it ends with that work, or so long after the client has gone.
+// holds a slot: then it ends with that work, or so long after the client has gone. A stream that the client can come back to must end, or a
+// server would not let it.
 func (x *post) outlive() context.Context {
 	ctx := x.request.Context()
 	if !x.working() || x.request.Header.Get("MCP-Protocol-Version") >= closingCancels {
@@ -24,6 +25,10 @@ func (x *post) outlive() context.Context {
 	}
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
+		if x.resumable.Load() {
+			cancel()
+			return
+		}
 		late := time.AfterFunc(hold.Max, cancel)
 		context.AfterFunc(longer, func() { late.Stop() })
 	})
@@ -65,6 +70,7 @@ func (b *incoming) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if b.events != nil {
 		b.events.read(p[:n])
+		b.post.mayResume(b.events.resumable)
 	}
 	if b.left -= int64(n); b.left == 0 {
 		b.post.release()
@@ -79,14 +85,42 @@ func (b *incoming) Read(p []byte) (int, error) {
 			b.err, err = io.EOF, nil
 		}
 	}
+	if err == io.EOF || b.post.request.Context().Err() != nil {
+		b.post.lapse()
+	}
 	b.post.release()
 	return n, err
+}
+
+// lapse leaves the slots of calls without an answer to end by themselves, if the client can come back: their work may go on.
+func (x *post) lapse() {
+	if !x.outlives || !x.resumable.Load() {
+		return
+	}
+	for _, c := range x.calls {
+		if !c.ended {
+			c.hold.Lapse()
+		}
+	}
+}
+
+// mayResume notes that the client can come back.
+func (x *post) mayResume(is bool) {
+	if !is || x.resumable.Swap(true) || !x.outlives {
+		return
+	}
+	if x.request.Context().Err() != nil { // it has gone already
+		x.cancel()
+	}
 }
 
 // Close implements io.Closer. If the client has gone, and work goes on that has a slot, it reads on until that ends.
 func (b *incoming) Close() error {
 	x := b.post
-	if b.err != nil || !x.outlives || !x.working() {
+	if b.err == nil {
+		x.lapse()
+	}
+	if b.err != nil || !x.outlives || !x.working() || x.resumable.Load() {
 		return b.ReadCloser.Close()
 	}
 	x.outlived = true

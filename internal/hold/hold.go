@@ -34,6 +34,7 @@ type Hold struct {
 	renewals int
 	cancel   context.CancelFunc // of the renewal under way, or nil
 	ended    bool
+	lapsed   bool // and nothing is given back
 }
 
 // Begin starts to renew a lease, well before it ends. For the zero Lease, that of cheap work, it does nothing.
@@ -90,7 +91,21 @@ func (h *Hold) goOn(lease signpost.Lease, err error) (ended bool) {
 	case h.renewals < int(Max/renewEvery):
 		h.timer.Reset(renewEvery)
 	}
-	return h.ended
+	return h.ended && !h.lapsed
+}
+
+// Lapse is an End that leaves the lease to end by itself: for work that may go on where its end cannot be seen.
+func (h *Hold) Lapse() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ended || h.lease.IsZero() {
+		return
+	}
+	h.ended, h.lapsed = true, true
+	h.timer.Stop()
+	if h.cancel != nil {
+		h.cancel()
+	}
 }
 
 // End gives the lease back. It may be called twice, and does not block. No context bounds it: the work may end
