@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -34,6 +35,8 @@ func TestProxyResumption(t *testing.T) {
 	b.post("alice", "2025-06-18", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, fields...)
 
 	goOn := make(chan struct{})
+	finish := sync.OnceFunc(func() { close(goOn) })
+	defer finish()
 	f := func(ctx context.Context, r *mcp.CallToolRequest) {
 		for _, text := range []string{"quarter", "half"} {
 			_ = r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: "p", Message: text})
@@ -68,7 +71,7 @@ func TestProxyResumption(t *testing.T) {
 		return again.StatusCode == 200
 	})
 	defer again.Body.Close()
-	close(goOn)
+	finish()
 	found := false
 	for lines := bufio.NewScanner(again.Body); !found && lines.Scan(); {
 		found = strings.Contains(lines.Text(), `"text":"done"`)

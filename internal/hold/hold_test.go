@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hold_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signposthq/signpost"
+	"github.com/signposthq/signpost/internal/hold"
+	"github.com/signposthq/signpost/store/memory"
+)
+
+// slow is a store whose renewals come back when they are given up.
+type slow struct {
+	*memory.Store
+	renewing chan struct{}
+}
+
+func (s *slow) Renew(ctx context.Context, l signpost.Lease, at signpost.Instant) (signpost.Lease, error) {
+	renewed, err := s.Store.Renew(ctx, l, at)
+	s.renewing <- struct{}{}
+	<-ctx.Done()
+	return renewed, err
+}
+
+// A lease that is left to lapse is not given back, whether or not a renewal is under way, and is renewed no more.
+func TestLapse(t *testing.T) {
+	for _, wait := range []time.Duration{0, signpost.LeaseLife / 3} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &slow{memory.New(memory.Options{}), make(chan struct{}, 1)}
+			l := signpost.New(s, signpost.Options{})
+			at := signpost.InstantOf(time.Now())
+			q := signpost.Request{Key: signpost.KeyOf("test", "a"), Bound: signpost.MustParseBound("100/365d 1 concurrent"), Expensive: true, At: at, LeaseID: signpost.NewLeaseID()}
+			d, err := l.Take(t.Context(), q)
+			if err != nil || !d.Admitted {
+				t.Fatal(d, err)
+			}
+			var h hold.Hold
+			h.Begin(l, d.Lease)
+			if wait > 0 {
+				<-s.renewing
+			}
+			h.Lapse()
+			h.End()
+			synctest.Wait()
+			q.LeaseID = signpost.NewLeaseID()
+			q.At = at.Add(wait + signpost.LeaseLife - time.Second)
+			if d, err = l.Take(t.Context(), q); err != nil || d.Admitted {
+				t.Errorf("after %v: the lease was given back: %v", wait, err)
+			}
+			time.Sleep(signpost.LeaseLife)
+			q.At = at.Add(wait + signpost.LeaseLife + time.Second)
+			if d, err = l.Take(t.Context(), q); err != nil || !d.Admitted {
+				t.Errorf("after %v: the lease goes on: %v", wait, err)
+			}
+		})
+	}
+}
