@@ -33,9 +33,18 @@ var untouched = map[string]bool{
 // notCharged says of an error that nothing was charged.
 func notCharged(err error) error { return fmt.Errorf("%w: %w", signpost.ErrNotCharged, err) }
 
-// codeOf returns the first word of an error that a server answered.
+// codeOf returns the first word of an error that a server answered, or that a command of a script met. Redis 6, KeyDB and
+// Dragonfly put the latter at the end of an error of the script:
+//
+//	Error running script (call to f_1028a5...): @user_script:4: @user_script: 4: -READONLY You can't write ...
 func codeOf(err *rueidis.RedisError) string {
-	code, _, _ := strings.Cut(err.Error(), " ")
+	const place = "@user_script:"
+	text := err.Error()
+	if at := strings.LastIndex(text, place); at >= 0 && strings.HasPrefix(text, "Error running script") {
+		_, met, _ := strings.Cut(text[at+len(place):], ": ")
+		text = strings.TrimPrefix(met, "-")
+	}
+	code, _, _ := strings.Cut(text, " ")
 	return code
 }
 

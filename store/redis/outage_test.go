@@ -151,6 +151,12 @@ func TestDeadline(t *testing.T) {
 // fake is a server that says to every EVALSHA and EVAL what it is told to, to everything else OK.
 func fake(t *testing.T, reply string) string {
 	t.Helper()
+	return fakeOf(t, func(int) string { return reply })
+}
+
+// fakeOf is fake with a reply that depends on which connection asks, the first being 1.
+func fakeOf(t *testing.T, reply func(connection int) string) string {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +164,7 @@ func fake(t *testing.T, reply string) string {
 	var wg sync.WaitGroup
 	t.Cleanup(func() { l.Close(); wg.Wait() })
 	wg.Go(func() {
-		for {
+		for connection := 1; ; connection++ {
 			c, err := l.Accept()
 			if err != nil {
 				return
@@ -177,7 +183,7 @@ func fake(t *testing.T, reply string) string {
 					case "CLUSTER":
 						answer = "-ERR This instance has cluster support disabled\r\n"
 					case "EVAL", "EVALSHA":
-						answer = reply
+						answer = reply(connection)
 					}
 					if _, err := io.WriteString(c, answer); err != nil {
 						return
