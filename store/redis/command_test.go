@@ -42,17 +42,19 @@ func used(t testing.TB, s signpost.Store, q signpost.Request) uint32 {
 }
 
 func TestCluster(t *testing.T) {
-	nodes := redistest.Cluster(t, 3)
+	nodes, _ := redistest.ClusterOfPairs(t, 3)
 	o := redis.Options{URL: nodes[0].URL() + "?addr=" + nodes[1].Addr}
 	storetest.Run(t, contract(o))
 
 	// The links spread over the nodes, the store knows where each is, and each take is one command of one node.
 	s := open(t, o)
-	const links = 300
+	const links = 1000
 	ask := func(i int) signpost.Decision {
 		q := request(fmt.Sprint("spread ", i), "5/min 9/hour 3 concurrent")
 		q.Expensive = i%3 == 0
-		return take(t, s, q)
+		d := take(t, s, q)
+		s.Release(d.Lease)
+		return d
 	}
 	for i := range links {
 		ask(i) // so that every node is connected and has the script
@@ -74,6 +76,14 @@ func TestCluster(t *testing.T) {
 		if n := node.Calls("exists") + node.Calls("eval") + node.Calls("asking"); n != 0 {
 			t.Errorf("node %s ran %d commands besides", node.Addr, n)
 		}
+	}
+	// Leases go back in the background, many at once: each to the node of its key.
+	for i := 0; i < links; i += 3 {
+		k := request(fmt.Sprint("spread ", i), "5/min").Key
+		nodes[0].Eventually("the lease is back", func() bool {
+			in, err := s.Inspect(t.Context(), k, 0)
+			return err == nil && len(in.Leases) == 0
+		})
 	}
 }
 

@@ -69,7 +69,7 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-func (x *connection) init(option rueidis.ClientOption) {
+func (x *connection) init(option rueidis.ClientOption, prefix string) {
 	x.option, x.open = option, make(map[*conn]struct{})
 	dial := option.DialCtxFn // for a socket
 	if dial == nil {
@@ -86,7 +86,7 @@ func (x *connection) init(option rueidis.ClientOption) {
 		x.mu.Unlock()
 		return c, nil
 	}
-	x.nodes.init(&x.option)
+	x.nodes.init(&x.option, prefix)
 }
 
 func dialTCP(ctx context.Context, server string, d *net.Dialer, t *tls.Config) (net.Conn, error) {

@@ -5,6 +5,7 @@ package redis_test
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -24,6 +25,18 @@ type events struct {
 	causes   []error
 	healed   int
 	dropped  int
+}
+
+// only fails the test if an outage was of another kind.
+func (e *events) only(t *testing.T, kinds ...failopen.Kind) {
+	t.Helper()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i, kind := range e.degraded {
+		if !slices.Contains(kinds, kind) {
+			t.Errorf("an outage of the kind %s because of %v, want %v", kind, e.causes[i], kinds)
+		}
+	}
 }
 
 // guard opens a store as everybody should use it.

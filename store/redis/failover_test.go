@@ -21,6 +21,10 @@ import (
 // failoverTimeout is long enough that a healthy node answers in time while the machine is busy with the failover of another.
 const failoverTimeout = 2 * time.Second
 
+// handover are the kinds of outage that may be told while a master that is well gives its place to a replica: its connections end, or it
+// says that it is none any more.
+var handover = []failopen.Kind{failopen.Connection, failopen.Other}
+
 // crowd takes from many keys without a pause, and remembers what was admitted.
 type crowd struct {
 	t        *testing.T
@@ -105,6 +109,27 @@ func many(n int, bound string) []signpost.Request {
 	return all
 }
 
+// mustBeLeft has takes from fresh keys of a slice go on while its old master runs again, and believes that it still is one. It may
+// run what it had been sent before it froze, and no more.
+func mustBeLeft(t *testing.T, s *failopen.Store, slice string, old *redistest.Server) {
+	t.Helper()
+	old.Forget()
+	takes := 0
+	for i := range 1000 {
+		if q := request(fmt.Sprint("thawed ", i), "5/366d"); s.Slice(q.Key) == slice {
+			take(t, s, q)
+			takes++
+		}
+	}
+	if takes < 100 { // of a third of the keys in a Cluster of three
+		t.Errorf("of 1000 keys %d are of %s", takes, slice)
+	}
+	// Each taker had at most one take under way, and so had the probe and the debt.
+	if n := old.Calls("evalsha") + old.Calls("eval"); n > 10 {
+		t.Errorf("of %d takes the old master was asked for %d", takes, n)
+	}
+}
+
 func sentinelURL(sentinels []*redistest.Server) string {
 	return fmt.Sprintf("redis://%s?addr=%s&addr=%s&master_set=%s", sentinels[0].Addr, sentinels[1].Addr, sentinels[2].Addr, redistest.MasterSet)
 }
@@ -116,10 +141,11 @@ func TestSentinelFailover(t *testing.T) {
 		name  string
 		begin func(master *redistest.Server, sentinels []*redistest.Server)
 		end   func(master *redistest.Server)
+		kinds []failopen.Kind
 	}{
-		{"killed", func(m *redistest.Server, _ []*redistest.Server) { m.Kill() }, nil},
-		{"frozen", func(m *redistest.Server, _ []*redistest.Server) { m.Freeze() }, (*redistest.Server).Thaw},
-		{"asked", func(_ *redistest.Server, s []*redistest.Server) { s[1].Do("SENTINEL", "FAILOVER", redistest.MasterSet) }, nil},
+		{"killed", func(m *redistest.Server, _ []*redistest.Server) { m.Kill() }, nil, []failopen.Kind{failopen.Connection}},
+		{"frozen", func(m *redistest.Server, _ []*redistest.Server) { m.Freeze() }, (*redistest.Server).Thaw, []failopen.Kind{failopen.Timeout}},
+		{"asked", func(_ *redistest.Server, s []*redistest.Server) { s[1].Do("SENTINEL", "FAILOVER", redistest.MasterSet) }, nil, handover},
 	} {
 		t.Run(how.name, func(t *testing.T) {
 			servers, sentinels := redistest.Sentinels(t)
@@ -146,6 +172,7 @@ func TestSentinelFailover(t *testing.T) {
 			healed := time.Since(began)
 			if how.end != nil {
 				how.end(servers[0]) // and believes that it is the master, until it is told
+				mustBeLeft(t, s, s.Slice(requests[0].Key), servers[0])
 			}
 			c.full(next)
 			next.Eventually("every key is full at the new master", func() bool { // some were at the old one, which went on for a moment
@@ -164,6 +191,7 @@ func TestSentinelFailover(t *testing.T) {
 			if total > 2*limit {
 				t.Errorf("%d admitted of a key with a limit of %d", total, limit)
 			}
+			e.only(t, how.kinds...)
 		})
 	}
 }
@@ -175,10 +203,11 @@ func TestClusterFailover(t *testing.T) {
 		name  string
 		begin func(master, replica *redistest.Server)
 		end   func(master *redistest.Server)
+		kinds []failopen.Kind
 	}{
-		{"killed", func(m, _ *redistest.Server) { m.Kill() }, nil},
-		{"frozen", func(m, _ *redistest.Server) { m.Freeze() }, (*redistest.Server).Thaw},
-		{"asked", func(_, r *redistest.Server) { r.Do("CLUSTER", "FAILOVER") }, nil},
+		{"killed", func(m, _ *redistest.Server) { m.Kill() }, nil, []failopen.Kind{failopen.Connection}},
+		{"frozen", func(m, _ *redistest.Server) { m.Freeze() }, (*redistest.Server).Thaw, []failopen.Kind{failopen.Timeout, failopen.Connection}},
+		{"asked", func(_, r *redistest.Server) { r.Do("CLUSTER", "FAILOVER") }, nil, handover},
 	} {
 		t.Run(how.name, func(t *testing.T) {
 			masters, replicas := redistest.ClusterOfPairs(t, 3)
@@ -207,6 +236,8 @@ func TestClusterFailover(t *testing.T) {
 			healed := time.Since(promoted)
 			if how.end != nil {
 				how.end(masters[1])
+				replicas[1].Eventually("its slots have the name of the new master", func() bool { return s.Slice(requests[on[0]].Key) == replicas[1].Addr })
+				mustBeLeft(t, s, replicas[1].Addr, masters[1])
 			}
 			c.full(masters[0])
 			c.end()
@@ -220,6 +251,11 @@ func TestClusterFailover(t *testing.T) {
 			if healed > 5*time.Second {
 				t.Errorf("takes were counted %v after the promotion", healed)
 			}
+			e.only(t, how.kinds...)
+			// One that the replica shared would be one in which debts are lost: the client did not reach it yet.
+			if len(e.slices) > 1 {
+				t.Errorf("outages of %v, want one of %s at most", e.slices, lost)
+			}
 			for i := range requests {
 				if !slices.Contains(on, i) && (c.local[i].Load() != 0 || c.exact[i].Load() != limit) {
 					t.Errorf("a key of another node: %d admitted locally and %d by the Cluster, want 0 and %d", c.local[i].Load(), c.exact[i].Load(), limit)
@@ -229,33 +265,66 @@ func TestClusterFailover(t *testing.T) {
 	}
 }
 
-// A Cluster that wants all slots served, and has lost some, answers CLUSTERDOWN for all of them.
+// A Cluster that wants all slots served and has lost some, or that has lost most of its masters, answers CLUSTERDOWN for all keys,
+// those of nodes that are well included. Without most masters nobody can promote a replica either.
 func TestClusterDown(t *testing.T) {
-	nodes := redistest.Cluster(t, 3, "--cluster-require-full-coverage", "yes")
-	s, e := guard(t, redis.Options{URL: nodes[0].URL() + "?addr=" + nodes[1].Addr})
-	requests := many(30, "1000/366d")
-	for _, q := range requests {
-		take(t, s, q)
-	}
-	nodes[2].Kill()
-	nodes[0].Eventually("the Cluster is down", func() bool { return strings.Contains(nodes[0].Text("CLUSTER", "INFO"), "cluster_state:fail") })
-	nodes[0].Eventually("every node knows", func() bool { return strings.Contains(nodes[1].Text("CLUSTER", "INFO"), "cluster_state:fail") })
-	nodes[0].Eventually("all keys are decided locally", func() bool {
-		for _, q := range requests {
-			if d := take(t, s, q); !d.Degraded || !d.Admitted {
-				return false
+	for _, how := range []struct {
+		name  string
+		start func() []*redistest.Server
+		lost  int // the last of the masters
+	}{
+		{"some slots lost", func() []*redistest.Server {
+			return redistest.Cluster(t, 3, "--cluster-require-full-coverage", "yes", "--cluster-node-timeout", "1000")
+		}, 1},
+		{"most masters lost", func() []*redistest.Server {
+			masters, _ := redistest.ClusterOfPairs(t, 3)
+			return masters
+		}, 2},
+	} {
+		t.Run(how.name, func(t *testing.T) {
+			nodes := how.start()
+			well, lost := nodes[:3-how.lost], nodes[3-how.lost:]
+			s, e := guard(t, redis.Options{URL: nodes[0].URL() + "?addr=" + nodes[1].Addr})
+			const limit = 1000
+			requests := many(30, fmt.Sprintf("%d/366d", limit))
+			c := gather(t, s, 2, requests)
+			nodes[0].Eventually("takes are admitted", func() bool { n, _ := c.most(); return n > 20 })
+			for _, node := range lost {
+				node.Kill()
 			}
-		}
-		return true
-	})
-	e.mu.Lock()
-	told := slices.ContainsFunc(e.causes, func(err error) bool { return strings.Contains(err.Error(), "CLUSTERDOWN") })
-	if !told || slices.Contains(e.degraded, failopen.Auth) {
-		t.Errorf("outages of the kinds %v because of %v, want CLUSTERDOWN among them", e.degraded, e.causes)
-	}
-	e.mu.Unlock()
-	nodes[2].Restart()
-	for _, q := range requests {
-		nodes[0].Eventually("the Cluster rules again", func() bool { return !take(t, s, q).Degraded })
+			for _, node := range well {
+				node.Eventually("the Cluster is down", func() bool { return strings.Contains(node.Text("CLUSTER", "INFO"), "cluster_state:fail") })
+			}
+			nodes[0].Eventually("all keys are decided locally", func() bool {
+				for _, q := range requests {
+					if d := take(t, s, q); !d.Degraded {
+						return false
+					}
+				}
+				return true
+			})
+			e.mu.Lock()
+			told := slices.ContainsFunc(e.causes, func(err error) bool { return strings.Contains(err.Error(), "CLUSTERDOWN") })
+			if !told || !e.slices[nodes[0].Addr] {
+				t.Errorf("outages of %v because of %v, want one of %s by CLUSTERDOWN", e.slices, e.causes, nodes[0].Addr)
+			}
+			e.mu.Unlock()
+			e.only(t, failopen.Connection, failopen.Other)
+			for _, node := range lost {
+				node.Restart()
+			}
+			began := time.Now()
+			for _, q := range requests {
+				nodes[0].Eventually("the Cluster rules again", func() bool { return !take(t, s, q).Degraded })
+			}
+			c.end()
+			total, local := c.most()
+			t.Logf("counted again %v after the nodes were back; at most %d of %d admitted of a key, %d of them locally",
+				time.Since(began).Round(time.Millisecond), total, limit, local)
+			// The nodes that were lost have forgotten what they had counted: a limit before, one by local rules, and one after.
+			if total > 3*limit || local > limit {
+				t.Errorf("%d admitted of a key with a limit of %d, %d of them locally", total, limit, local)
+			}
+		})
 	}
 }

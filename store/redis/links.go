@@ -83,7 +83,7 @@ func OpenLinks(ctx context.Context, o Options) (*Links, error) {
 			}
 		}
 	}
-	l.connection.init(option)
+	l.connection.init(option, l.prefix)
 	l.notes.init(l)
 	ctx, cancel := context.WithTimeout(ctx, 2*dialTimeout)
 	defer cancel()

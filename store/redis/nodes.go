@@ -24,10 +24,12 @@ const slotCount = 16384
 const doubtEvery = 200 * time.Millisecond
 
 // nodes are the servers that keep keys. The client underneath has a map of its own; this one only names where a key is, so
-// a moment of being out of date sends nothing to a wrong place.
+// a moment of being out of date sends nothing to a wrong place. It may be behind that of the client and never ahead of it: a
+// new name says that calls go somewhere else now, and what a key owes is sent to it at once.
 type nodes struct {
-	alone *server // all there is, unless it is a Cluster
-	slots atomic.Pointer[[slotCount]*server]
+	prefix string
+	alone  *server // all there is, unless it is a Cluster
+	slots  atomic.Pointer[[slotCount]*server]
 
 	mu     sync.Mutex
 	byName map[string]*server
@@ -37,7 +39,8 @@ type nodes struct {
 	stop    context.CancelFunc
 }
 
-func (n *nodes) init(o *rueidis.ClientOption) {
+func (n *nodes) init(o *rueidis.ClientOption, prefix string) {
+	n.prefix = prefix
 	n.byName, n.doubts = make(map[string]*server), make(chan struct{}, 1)
 	n.stopped, n.stop = context.WithCancel(context.Background())
 	name := o.InitAddress[0]
@@ -110,7 +113,45 @@ func (n *nodes) look(c rueidis.Client) {
 			slots[slot] = sv
 		}
 	}
+	if before := n.slots.Load(); before != nil {
+		n.lag(c, before, &slots)
+	}
 	n.slots.Store(&slots)
+}
+
+// lag leaves slots that have moved with the server that had them until the client reaches the one that has them now. A
+// replica can have taken the place of a master that does not answer while the client still waits for that.
+func (n *nodes) lag(c rueidis.Client, before, now *[slotCount]*server) {
+	type move struct{ from, to *server }
+	reached := map[move]bool{}
+	for slot := range now {
+		m := move{before[slot], now[slot]}
+		if m.from == m.to || m.from == nil || m.to == nil {
+			continue
+		}
+		there, asked := reached[m]
+		if !asked {
+			there = n.reaches(c, uint16(slot))
+			reached[m] = there
+		}
+		if !there {
+			now[slot] = m.from
+			n.doubt()
+		}
+	}
+}
+
+// reaches reports whether the client gets an answer about a key in a slot.
+func (n *nodes) reaches(c rueidis.Client, slot uint16) bool {
+	tag := "0"
+	for i := 1; slotOfTag([]byte(tag)) != slot; i++ {
+		tag = strconv.Itoa(i)
+	}
+	ctx, cancel := context.WithTimeout(n.stopped, answerTimeout)
+	defer cancel()
+	err := c.Do(ctx, c.B().Exists().Key(n.prefix+"{"+tag+"}").Build()).Error()
+	refused, answered := rueidis.IsRedisErr(err)
+	return err == nil || answered && !passing[codeOf(refused)]
 }
 
 // at returns the server that a connection to an address is to.

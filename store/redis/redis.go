@@ -43,7 +43,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{prefix: o.prefix()}
-	s.connection.init(option)
+	s.connection.init(option, s.prefix)
 	s.facts.init()
 	s.releases.init(s)
 	if err := s.check(ctx); err != nil {
