@@ -10,6 +10,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -22,6 +23,9 @@ const (
 	maxDirect = 512
 	// maxWaiting is how many calls may wait for one server in any way.
 	maxWaiting = 4096
+	// lastAnswers is how long a connection to a master that was demoted is kept for the calls that are under way: each is
+	// refused as well, and one that learns why was not counted for certain.
+	lastAnswers = 20 * time.Millisecond
 )
 
 var errCrowded = errors.New("too many calls wait for the server")
@@ -217,7 +221,7 @@ func (x *connection) failed(ctx context.Context, sv *server, err error) error {
 	return explain(ctx, err)
 }
 
-// drop ends the connections to a server, so that the next call makes a new one.
+// drop ends the connections to a server in a moment, so that the next call makes a new one.
 func (x *connection) drop(sv *server) {
 	x.mu.Lock()
 	var those []*conn
@@ -227,9 +231,11 @@ func (x *connection) drop(sv *server) {
 		}
 	}
 	x.mu.Unlock()
-	for _, c := range those {
-		c.Close()
-	}
+	time.AfterFunc(lastAnswers, func() {
+		for _, c := range those {
+			c.Close()
+		}
+	})
 }
 
 // close ends the client, within about a second.

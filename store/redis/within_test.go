@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/signposthq/signpost"
 	"github.com/signposthq/signpost/store/redis"
@@ -58,10 +59,10 @@ func TestDemotedInsideAScript(t *testing.T) {
 		}
 		return sound
 	})})
-	for range 20 {
+	for end := time.Now().Add(liveness); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if d, _, err := s.Take(t.Context(), request("demoted inside", "5/min")); err == nil && d.Admitted {
 			return
 		}
 	}
-	t.Error("20 takes were sent to a replica; want a new connection")
+	t.Error("every take was sent to a replica; want a new connection")
 }
