@@ -33,12 +33,8 @@ func runTests(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	binary = filepath.Join(dir, "signpost")
-	args := []string{"build", "-buildvcs=false", "-o", binary}
-	if race {
-		args = append(args, "-race")
-	}
-	if out, err := exec.Command("go", append(args, "github.com/signposthq/signpost/cmd/signpost")...).CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build signpost: %v\n%s", err, out)
+	if err := build(binary, "cmd/signpost"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	// The tests wait more than they compute.
@@ -47,4 +43,16 @@ func runTests(m *testing.M) int {
 		return 1
 	}
 	return m.Run()
+}
+
+// build builds a program of this module, with the race detector if the tests have it.
+func build(path, dir string) error {
+	args := []string{"build", "-buildvcs=false", "-o", path}
+	if race {
+		args = append(args, "-race")
+	}
+	if out, err := exec.Command("go", append(args, "github.com/signposthq/signpost/"+dir)...).CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", dir, err, out)
+	}
+	return nil
 }

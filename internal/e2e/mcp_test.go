@@ -39,10 +39,16 @@ func behindMCP(t *testing.T, settings ...string) (*served, *daemon) {
 // connect opens a session at the door with a link.
 func (d *daemon) connect(t *testing.T, link string) *mcp.ClientSession {
 	t.Helper()
+	return connectTo(t, d.Door+"/mcp", link)
+}
+
+// connectTo opens a session at a URL with a link.
+func connectTo(t *testing.T, url, link string) *mcp.ClientSession {
+	t.Helper()
 	transport := &bearing{&http.Transport{}, link}
 	t.Cleanup(transport.CloseIdleConnections)
 	s, err := mcp.NewClient(&mcp.Implementation{Name: "e2e", Version: "1"}, nil).Connect(t.Context(),
-		&mcp.StreamableClientTransport{Endpoint: d.Door + "/mcp", HTTPClient: &http.Client{Transport: transport}, DisableStandaloneSSE: true}, nil)
+		&mcp.StreamableClientTransport{Endpoint: url, HTTPClient: &http.Client{Transport: transport}, DisableStandaloneSSE: true}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
