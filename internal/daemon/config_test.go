@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -295,7 +296,7 @@ func TestFaultsRepeatNoSecrets(t *testing.T) {
 }
 
 func TestExampleConfigurationsAreRight(t *testing.T) {
-	examples, err := filepath.Glob("../../examples/config/*.yaml")
+	examples, err := filepath.Glob("../../examples/*/*.yaml")
 	if err != nil || len(examples) == 0 {
 		t.Fatalf("examples: %q, %v", examples, err)
 	}
@@ -306,6 +307,30 @@ func TestExampleConfigurationsAreRight(t *testing.T) {
 		if _, err := daemon.Load(daemon.Sources{File: path, Env: []string{"SIGNPOST_API_TOKEN=0123456789abcdef"}}); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// So are the files that the pages show.
+func TestConfigurationsOfThePagesAreRight(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := 0
+	for _, page := range append(pages, "../../README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
+			shown++
+			if _, err := daemon.Load(daemon.Sources{File: writeFile(t, block[1])}); err != nil {
+				t.Errorf("%s: %v", page, err)
+			}
+		}
+	}
+	if shown < 3 {
+		t.Errorf("%d files are shown", shown)
 	}
 }
 
