@@ -158,7 +158,7 @@ func deleteOurs(h http.Header) {
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &post{proxy: p, request: r}
 	if r.URL.Path != p.o.Path {
-		x.say(w, http.StatusNotFound, &fault{code: codeInvalidRequest, detail: "There is nothing at this path. The server of MCP is at another one."})
+		x.say(w, http.StatusNotFound, &fault{code: codeInvalidRequest, detail: "There is nothing at this path. The server of MCP is at " + p.o.Path + "."})
 		return
 	}
 	if !p.o.CountPreflight && httpdoor.IsPreflight(r) {

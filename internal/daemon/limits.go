@@ -54,7 +54,7 @@ func publishedLimits(c *Config, bound signpost.Bound) limitsDocument {
 	}
 	doc := limitsDocument{
 		Service:     "signpost",
-		Description: "What callers of this service are held to. A request carries a link, as Authorization: Bearer LINK or in its path, as /s/LINK/...",
+		Description: "What callers of this service are held to. A request carries a link, as Authorization: Bearer LINK or in its path, as /s/LINK/..." + c.countedOfMCP(),
 		Limits:      map[string]endpointLimits{"all": {"/*", "*", all}},
 		Shape:       shapeOf(c),
 	}

@@ -103,3 +103,20 @@ func TestShapeInFrontOfAService(t *testing.T) {
 		}
 	}
 }
+
+// In front of a server of MCP a caller is told what counts, and as how much.
+func TestPublishedCostsOfTools(t *testing.T) {
+	for _, c := range []struct {
+		settings []string
+		want     string
+	}{
+		{nil, " Of the messages that MCP defines, only these count: tools/call.\""},
+		{[]string{"MCP_CHARGE=prompts/get,resources/read", "MCP_COSTS=search=5,*=2"}, " Of the messages that MCP defines, only these count: tools/call, prompts/get, resources/read." +
+			" A call of the tool search counts as 5. A call of any tool that is not named here counts as 2.\""},
+	} {
+		got := ask(t, "GET", start(t, append(c.settings, "MCP=http://127.0.0.1:1/mcp")...).Door+"/.well-known/limits", "")
+		if !strings.Contains(got.body, c.want) {
+			t.Errorf("%q: %s", c.settings, got.body)
+		}
+	}
+}

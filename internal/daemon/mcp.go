@@ -64,6 +64,22 @@ func (c *Config) charges() mcpdoor.Charges {
 	return mcpdoor.Charges{Expensive: c.MCPExpensive, Costs: costs, Methods: c.MCPCharge}
 }
 
+// countedOfMCP says what counts as a request in front of a server of MCP; elsewhere it says nothing.
+func (c *Config) countedOfMCP() string {
+	if c.MCP == nil {
+		return ""
+	}
+	text := " Of the messages that MCP defines, only these count: " + strings.Join(append([]string{"tools/call"}, c.MCPCharge...), ", ") + "."
+	for _, t := range c.MCPCosts {
+		tool := "the tool " + t.tool
+		if t.tool == mcpdoor.AnyTool {
+			tool = "any tool that is not named here"
+		}
+		text += fmt.Sprintf(" A call of %s counts as %d.", tool, t.cost)
+	}
+	return text
+}
+
 // mcpFaults finds what does not go with a server of MCP, or only with one.
 func (l *loader) mcpFaults(c *Config, where map[string]string) {
 	if c.MCP == nil {
