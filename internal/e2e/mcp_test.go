@@ -6,159 +6,147 @@
 package e2e_test
 
 import (
-	"context"
-	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
+	core "github.com/signposthq/signpost"
 	"github.com/signposthq/signpost/internal/redistest"
 )
 
-// bearing sends every request of a client of MCP with a link.
-type bearing struct {
-	*http.Transport
-	link string
-}
-
-func (b *bearing) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	r.Header.Set("Authorization", "Bearer "+b.link)
-	return b.Transport.RoundTrip(r)
-}
-
-// behindMCP starts a server of MCP and a daemon in front of it, where the tool hang is expensive.
-func behindMCP(t *testing.T, settings ...string) (*served, *daemon) {
-	t.Helper()
-	up := startUpstream(t)
-	return up, serve(t, append([]string{"MCP=" + up.URL + "/mcp", "MCP_EXPENSIVE=hang", "BOUNDS_LINKS=100000/366d 10 concurrent"}, settings...)...)
-}
-
-// connect opens a session at the door with a link.
-func (d *daemon) connect(t *testing.T, link string) *mcp.ClientSession {
-	t.Helper()
-	return connectTo(t, d.Door+"/mcp", link)
-}
-
-// connectTo opens a session at a URL with a link.
-func connectTo(t *testing.T, url, link string) *mcp.ClientSession {
-	t.Helper()
-	transport := &bearing{&http.Transport{}, link}
-	t.Cleanup(transport.CloseIdleConnections)
-	s, err := mcp.NewClient(&mcp.Implementation{Name: "e2e", Version: "1"}, nil).Connect(t.Context(),
-		&mcp.StreamableClientTransport{Endpoint: url, HTTPClient: &http.Client{Transport: transport}, DisableStandaloneSSE: true}, nil)
-	if err != nil {
-		t.Fatal(err)
+// seconds is a wait as a model is told it.
+func seconds(n int64) string {
+	if n == 1 {
+		return "1 second"
 	}
-	t.Cleanup(func() { s.Close() })
-	return s
+	return fmt.Sprintf("%d seconds", n)
 }
 
-// callTool calls a tool. What it was refused with is an error.
-func callTool(ctx context.Context, s *mcp.ClientSession, tool string) error {
-	res, err := s.CallTool(ctx, &mcp.CallToolParams{Name: tool})
-	if err == nil && res.IsError {
-		err = errors.New(res.Content[0].(*mcp.TextContent).Text)
-	}
-	return err
+func TestRefusedCallerOfToolsWaitsAsTold(t *testing.T) {
+	eachPair(t, false, func(t *testing.T, p pair) {
+		s := p.play(t, "1/2s 1 concurrent", nil)
+		refused := s.call("quick")
+		for range 10 { // the two seconds may end between two calls
+			if !refused.done() {
+				break
+			}
+			refused = s.call("quick")
+		}
+		said := refused.Result.StructuredContent
+		if refused.Error != nil || !refused.Result.IsError || said == nil {
+			t.Fatalf("one call too many: %+v", refused)
+		}
+		if wait := said.RetryAfterSeconds; wait < 1 || wait > 2 || said.Status != http.StatusTooManyRequests || said.Error != "rate_limit_exceeded" || said.LimitID != "2s" {
+			t.Errorf("structuredContent: %+v", said)
+		}
+		want := "Rate limit exceeded (1 request per 2 seconds for this link). Nothing was executed. Wait " + seconds(said.RetryAfterSeconds) + ", then call the tool again with the same arguments; do not retry sooner."
+		if got := refused.text(); got != want {
+			t.Errorf("the model reads:\n%s\nwant:\n%s", got, want)
+		}
+		if c := refused.Result.Meta.Counters; c == nil || len(c.Policies) != 2 || c.Policies[0].Name != "2s" || c.Policies[0].Q != 1 || c.Policies[0].R != 0 || c.Degraded {
+			t.Errorf("counters: %+v", c)
+		}
+		s.client.list(t) // which is free
+		<-time.After(time.Duration(said.RetryAfterSeconds) * time.Second)
+		if r := s.call("quick"); !r.done() {
+			t.Errorf("after the wait that was told: %s", r.text())
+		}
+		s.end()
+	})
 }
 
 func TestEleventhToolAtOnce(t *testing.T) {
-	t.Parallel()
-	up, d := behindMCP(t)
-	s := d.connect(t, d.Link)
-	ends := make(chan error, slots+1)
-	begin := func(running int) {
-		go func() { ends <- callTool(t.Context(), s, "hang") }()
-		eventually(t, "the call runs", func() bool { return up.hanging(t) == running })
-	}
-	for i := range slots {
-		begin(i + 1)
-	}
-	if err := callTool(t.Context(), s, "hang"); err == nil || !strings.Contains(err.Error(), "Concurrency limit exceeded (10 expensive requests at once for this link). Nothing was executed.") {
-		t.Errorf("the eleventh: %v", err)
-	}
-	if err := callTool(t.Context(), s, "quick"); err != nil {
-		t.Errorf("a cheap one: %v", err)
-	}
-	up.letGo(t)
-	if err := <-ends; err != nil {
-		t.Fatal(err)
-	}
-	for range slots - 1 {
-		if err := <-ends; err != nil {
-			t.Fatal(err)
+	eachPair(t, false, func(t *testing.T, p pair) {
+		s := p.play(t, "100000/366d 10 concurrent", nil)
+		calls := s.hang(slots)
+		eleventh := s.call("hang")
+		said := eleventh.Result.StructuredContent
+		if eleventh.Error != nil || !eleventh.Result.IsError || said == nil {
+			t.Fatalf("the eleventh: %+v", eleventh)
 		}
-	}
-	begin(1)
-	up.letGo(t)
-	if err := <-ends; err != nil {
-		t.Error(err)
-	}
-	wantFree(t, d, d.Link)
+		if wait := said.RetryAfterSeconds; wait < 1 || wait > core.Seconds(core.LeaseLife) || said.Error != "concurrency_limit_exceeded" {
+			t.Errorf("structuredContent: %+v", said)
+		}
+		want := "Concurrency limit exceeded (10 expensive requests at once for this link). Nothing was executed. Wait until one of the running calls has ended, at most " + seconds(said.RetryAfterSeconds) +
+			", then call the tool again with the same arguments; do not retry while they all run."
+		if got := eleventh.text(); got != want {
+			t.Errorf("the model reads:\n%s\nwant:\n%s", got, want)
+		}
+		if r := s.call("quick"); !r.done() {
+			t.Errorf("a cheap one: %s", r.text())
+		}
+		s.letGo(calls)
+		s.letGo(s.hang(1)) // at once: whoever has read an answer can go on
+		s.wantFree(slots)
+		s.end()
+	})
 }
 
 func TestServerOfMCPIsKilledInMidCall(t *testing.T) {
-	t.Parallel()
-	up, d := behindMCP(t)
-	s := d.connect(t, d.Link)
-	ends := make(chan error, slots)
-	for range slots {
-		go func() { ends <- callTool(t.Context(), s, "hang") }()
-	}
-	eventually(t, "the calls run", func() bool { return up.hanging(t) == slots })
-	up.kill(t)
-	for range slots {
-		if err := <-ends; err == nil || !strings.Contains(err.Error(), "The server behind this door does not answer. The call may have reached it.") {
-			t.Errorf("a call whose server was killed: %v", err)
+	eachPair(t, true, func(t *testing.T, p pair) {
+		first := p.startServer(t)
+		network := redistest.NewProxy(t, strings.TrimPrefix(first.URL, "http://"))
+		s := &scene{pair: p, t: t, client: p.newClient(t), server: first}
+		s.serveBehindDoor("http://"+network.Addr, "100000/366d 10 concurrent", nil)
+		s.client.connect(t, s.url, s.link)
+		calls := s.hang(slots)
+		first.kill(t)
+		for _, c := range calls {
+			if r := await(t, c.answer); r.Error == nil || r.Error.Code != http.StatusBadGateway || !strings.Contains(r.Error.Message, "The server behind this door does not answer. The call may have reached it.") {
+				t.Errorf("a call whose server was killed: %s", r.text())
+			}
 		}
-	}
-	wantFree(t, d, d.Link)
-	if err := callTool(t.Context(), s, "quick"); err == nil || !strings.Contains(err.Error(), "does not answer") {
-		t.Errorf("a call after that: %v", err)
-	}
+		s.wantFree(slots)
+		if r := s.call("quick"); r.Error == nil || !strings.Contains(r.Error.Message, "does not answer") {
+			t.Errorf("a call after that: %s", r.text())
+		}
+		second := p.startServer(t)
+		network.Point(strings.TrimPrefix(second.URL, "http://"))
+		s.server, s.client = second, p.newClient(t)
+		s.client.connect(t, s.url, s.link)
+		s.letGo(s.hang(slots))
+		s.end()
+	})
 }
 
 // A session outlives a store that is frozen, and what is counted meanwhile is counted.
 func TestSessionOfMCPWhileTheStoreIsFrozen(t *testing.T) {
-	t.Parallel()
-	store := redistest.Start(t)
-	_, d := behindMCP(t, "STORE="+store.URL(), "STORE_TIMEOUT=100ms", "BOUNDS_LINKS=20/366d 1 concurrent")
-	s := d.connect(t, d.Link)
-	for range 5 {
-		if err := callTool(t.Context(), s, "quick"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	store.Freeze()
-	for range 5 {
-		if err := callTool(t.Context(), s, "quick"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"quick","arguments":{}}}`
-	c := newClient(t)
-	ask := func() answer {
-		return c.ask(t, "POST", d.Door+"/mcp", call, append(bearer(d.Link), "Content-Type", "application/json", "Accept", "application/json, text/event-stream")...)
-	}
-	if got := ask(); got.header.Get("X-Signpost-Ratelimit") != "degraded" {
-		t.Errorf("%d with the fields %v: %s", got.status, got.header, got.body)
-	}
-	store.Thaw()
-	eventually(t, "the store decides again", func() bool { return strings.Contains(d.metrics(t), "signpost_degraded 0\n") })
-	eventually(t, "what was counted meanwhile is counted", func() bool { return d.inspect(t, linkID(t, d.Link)).Windows[0].Used >= 11 })
-	if got := ask(); got.header.Get("X-Signpost-Ratelimit") != "" {
-		t.Errorf("%d with the fields %v: %s", got.status, got.header, got.body)
-	}
-	for range 20 {
-		if err := callTool(t.Context(), s, "quick"); err != nil {
-			if !strings.Contains(err.Error(), "Nothing was executed") {
-				t.Error(err)
+	eachPair(t, false, func(t *testing.T, p pair) {
+		store := redistest.Start(t)
+		s := p.play(t, "20/366d 1 concurrent", store)
+		degraded := func(r reply) bool {
+			if c := r.Result.Meta.Counters; p.middleware {
+				return c != nil && c.Degraded
 			}
-			return
+			return r.Marker == "degraded"
 		}
-	}
-	t.Error("more than the bound was admitted")
+		five := func(when string, want bool) {
+			t.Helper()
+			for range 5 {
+				if r := s.call("quick"); !r.done() || degraded(r) != want {
+					t.Errorf("%s: %s, degraded=%v, want %v", when, r.text(), degraded(r), want)
+				}
+			}
+		}
+		five("before", false)
+		store.Freeze()
+		five("while the store is frozen", true)
+		s.client.list(t)
+		s.letGo(s.hang(1))
+		store.Thaw()
+		eventually(t, "the store decides again", s.healed)
+		eventually(t, "what was counted meanwhile is counted", func() bool { return s.used() == 11 })
+		five("when the store is back", false)
+		for range 4 {
+			if r := s.call("quick"); !r.done() {
+				t.Errorf("up to the bound: %s", r.text())
+			}
+		}
+		if r := s.call("quick"); !strings.HasPrefix(r.text(), "Rate limit exceeded (20 requests per 31622400 seconds for this link). Nothing was executed.") {
+			t.Errorf("beyond the bound: %s", r.text())
+		}
+		s.end()
+	})
 }

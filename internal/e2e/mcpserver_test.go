@@ -8,6 +8,7 @@ package e2e_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -44,6 +45,23 @@ func startExampleServer(t *testing.T, program, data string) *exampleServer {
 		t.Fatalf("the example wrote %q and %q", s.stdout.String(), s.stderr.String())
 	}
 	return s
+}
+
+// connectTo opens a session at a URL with a link.
+func connectTo(t *testing.T, url, link string) *mcp.ClientSession {
+	t.Helper()
+	g := &goClient{}
+	g.connect(t, url, link)
+	return g.session
+}
+
+// callTool calls a tool. What it was refused with is an error.
+func callTool(ctx context.Context, s *mcp.ClientSession, tool string) error {
+	res, err := s.CallTool(ctx, &mcp.CallToolParams{Name: tool})
+	if err == nil && res.IsError {
+		err = errors.New(res.Content[0].(*mcp.TextContent).Text)
+	}
+	return err
 }
 
 // limit is what the tool limits says of one bound.

@@ -49,11 +49,13 @@ type process struct {
 	ended          chan struct{} // closed when it has ended; its exit code is in cmd then
 }
 
-// spawn starts a program.
+// spawn starts a program. Its output is in stdout, unless the command says where it goes.
 func spawn(t testing.TB, cmd *exec.Cmd) *process {
 	t.Helper()
 	p := &process{cmd: cmd, ended: make(chan struct{})}
-	cmd.Stdout, cmd.Stderr = &p.stdout, &p.stderr
+	if cmd.Stderr = &p.stderr; cmd.Stdout == nil {
+		cmd.Stdout = &p.stdout
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("start %s: %v", cmd.Path, err)
 	}

@@ -26,8 +26,12 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// upstreamVariable makes this test binary the service behind the door.
-const upstreamVariable = "SIGNPOST_E2E_UPSTREAM"
+const (
+	// upstreamVariable makes this test binary the service behind the door.
+	upstreamVariable = "SIGNPOST_E2E_UPSTREAM"
+	// inJSON makes a server of MCP answer in JSON, and not in event streams.
+	inJSON = "JSON=1"
+)
 
 // upstream is a service that does what its test needs. It runs in a process of its own, so that it can be killed and
 // frozen:
@@ -49,6 +53,8 @@ type upstream struct {
 	letGo   chan struct{} // closed when those that wait now may go
 }
 
+func newUpstream() *upstream { return &upstream{letGo: make(chan struct{})} }
+
 // say returns a path with a query that makes the upstream answer a body with some fields, "Name: value".
 func say(path, body string, fields ...string) string {
 	return path + "?" + url.Values{"body": {body}, "header": fields}.Encode()
@@ -61,15 +67,20 @@ type served struct {
 	c   *client
 }
 
-func startUpstream(t testing.TB) *served {
+func startUpstream(t testing.TB, env ...string) *served {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self)
-	cmd.Env = []string{upstreamVariable + "=1"}
-	// It ends when this does, however this ends.
+	cmd.Env = append([]string{upstreamVariable + "=1"}, env...)
+	return serveFrom(t, cmd)
+}
+
+// serveFrom starts a program that says its URL and serves until its input ends: when this process does, however that ends.
+func serveFrom(t testing.TB, cmd *exec.Cmd) *served {
+	t.Helper()
 	if _, err := cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +109,7 @@ func serveUpstream() {
 		panic(err)
 	}
 	fmt.Printf("http://%s\n", l.Addr())
-	u := &upstream{letGo: make(chan struct{})}
+	u := newUpstream()
 	mux := http.NewServeMux()
 	for path, h := range map[string]http.HandlerFunc{"/": u.say, "/hang": u.hang, "/events": u.events, "/ws": u.socket, "/panic": u.panic} {
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
@@ -106,7 +117,7 @@ func serveUpstream() {
 			h(w, r)
 		})
 	}
-	mux.Handle("/mcp", u.mcp())
+	mux.Handle("/mcp", overHTTP(u.tools(), os.Getenv("JSON") == "1"))
 	mux.HandleFunc("/control/seen", u.tellSeen)
 	mux.HandleFunc("/control/hanging", u.tellHanging)
 	mux.HandleFunc("/control/go", u.letAllGo)
@@ -170,7 +181,8 @@ func (u *upstream) wait(r *http.Request) bool {
 	}
 }
 
-func (u *upstream) mcp() http.Handler {
+// tools returns a server of MCP.
+func (u *upstream) tools() *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "e2e", Version: "1"}, nil)
 	done := &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "done"}}}
 	schema := json.RawMessage(`{"type":"object"}`)
@@ -181,7 +193,12 @@ func (u *upstream) mcp() http.Handler {
 		}
 		return done, nil
 	})
-	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil)
+	return s
+}
+
+// overHTTP serves MCP in sessions.
+func overHTTP(s *mcp.Server, json bool) http.Handler {
+	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{JSONResponse: json})
 }
 
 func (u *upstream) hang(w http.ResponseWriter, r *http.Request) {
@@ -227,13 +244,19 @@ func (u *upstream) tellSeen(w http.ResponseWriter, _ *http.Request) {
 	io.WriteString(w, u.seen.String())
 }
 
-func (u *upstream) tellHanging(w http.ResponseWriter, _ *http.Request) {
+func (u *upstream) tellHanging(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, u.waiting()) }
+
+func (u *upstream) letAllGo(http.ResponseWriter, *http.Request) { u.letThemGo() }
+
+// waiting returns how many requests wait to be let go.
+func (u *upstream) waiting() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	fmt.Fprint(w, u.hanging)
+	return u.hanging
 }
 
-func (u *upstream) letAllGo(http.ResponseWriter, *http.Request) {
+// letThemGo lets all go that wait.
+func (u *upstream) letThemGo() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	close(u.letGo)
