@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -157,16 +158,20 @@ func (x *connection) run(ctx context.Context, sv *server, sc *script, keys, args
 		sv.inside.Add(-1)
 		return rueidis.RedisMessage{}, notCharged(errCrowded)
 	}
-	// The client has no eye on ctx while it waits for a connection that another caller makes or for room in a full
-	// pipeline, and it makes a connection under the deadline of the caller that happens to need it first. So while any of this can happen
-	// the caller does not wait for the client itself, and what has to wait asks for something harmless first.
+	return x.runLater(ctx, sv, sc, slices.Clone(keys), slices.Clone(args))
+}
+
+// runLater is run for a server that may not be reached. The client has no eye on ctx while it waits for a connection that
+// another caller makes or for room in a full pipeline, and it makes a connection under the deadline of the caller that happens to
+// need it first. So while any of this can happen the caller does not wait for the client itself, and what has to wait asks for
+// something harmless first.
+func (x *connection) runLater(ctx context.Context, sv *server, sc *script, keys, args []string) (rueidis.RedisMessage, error) {
 	type result struct {
 		m   rueidis.RedisMessage
 		err error
 	}
 	done := make(chan result, 1)
 	var claimed atomic.Bool // by the goroutine to send, or by the caller to leave
-	keys, args = append([]string(nil), keys...), append([]string(nil), args...)
 	go func() {
 		defer sv.inside.Add(-1)
 		var r result

@@ -224,7 +224,7 @@ func TestMalformedReplies(t *testing.T) {
 		for i := 7; i >= 0; i-- {
 			b = append(b, byte(now>>(8*i)))
 		}
-		return string(append(b, make([]byte, 12)...))
+		return string(b)
 	}
 	bulk := func(s string) string { return "$" + strconv.Itoa(len(s)) + "\r\n" + s + "\r\n" }
 	const at = 1768471200000
@@ -239,7 +239,7 @@ func TestMalformedReplies(t *testing.T) {
 		"one":                        ":1\r\n",
 		"huge integer":               ":9223372036854775807\r\n",
 		"empty string":               bulk(""),
-		"cut short":                  bulk(head(1, at)[:20]),
+		"cut short":                  bulk(head(1, at)[:8]),
 		"no verdict":                 bulk(head(2, at)),
 		"no instant":                 bulk(head(1, 0)),
 		"another instant":            bulk(head(1, at+1)),
@@ -266,6 +266,11 @@ func TestMalformedReplies(t *testing.T) {
 			defer cancel()
 			if d, _, err := s.Take(ctx, q); err == nil || ctx.Err() != nil || d.Admitted {
 				t.Errorf("take: admitted=%v, error %v; want an error soon", d.Admitted, err)
+			}
+			expensive := q // its reply says more, so that none of these is one
+			expensive.Expensive, expensive.LeaseID = true, signpost.NewLeaseID()
+			if d, _, err := s.Take(ctx, expensive); err == nil || ctx.Err() != nil || d.Admitted {
+				t.Errorf("expensive take: admitted=%v, error %v; want an error soon", d.Admitted, err)
 			}
 			if d, _, err := s.Peek(ctx, q); err == nil || ctx.Err() != nil || d.Admitted {
 				t.Errorf("peek: admitted=%v, error %v; want an error soon", d.Admitted, err)

@@ -8,9 +8,13 @@ import (
 	"crypto/sha1"
 	_ "embed"
 	"encoding/hex"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/signposthq/signpost"
 )
 
 var (
@@ -35,15 +39,32 @@ var (
 	settleScript = newScript(settleSource)
 	resetScript  = newScript(resetSource)
 	// checkScript has no name, so that it is always sent whole, which a server must allow as well.
-	checkScript = &script{text: sharedSource + checkSource}
+	checkScript = &script{text: textOf(checkSource)}
 )
+
+// slack is how long a key outlives its last window or lease: it has to be there for a clock that was set back.
+const slack = time.Minute
+
+// textOf returns the whole text of a script, with the constants in it. As words they would be variables, each of which takes a
+// script a moment to set.
+func textOf(source string) string {
+	return strings.NewReplacer(
+		"VERSION", fmt.Sprintf(`'\%d'`, stateVersion),
+		"RECORD", "'>I4I5I4'",
+		"FIRST", "2",
+		"SIZE", fmt.Sprint(recordSize),
+		"MAX_LENGTHS", fmt.Sprint(maxLengths),
+		"LEASE_LIFE", fmt.Sprint(signpost.LeaseLife.Milliseconds()),
+		"SLACK", fmt.Sprint(slack.Milliseconds()),
+	).Replace(sharedSource + source)
+}
 
 // script is a program that runs beside the data. Its name is the hash of its text, so that two versions of this
 // package can share a server.
 type script struct{ text, sha string }
 
 func newScript(source string) *script {
-	text := sharedSource + source
+	text := textOf(source)
 	sum := sha1.Sum([]byte(text)) // which is how a server names scripts
 	return &script{text, hex.EncodeToString(sum[:])}
 }

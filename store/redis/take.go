@@ -12,8 +12,11 @@ import (
 	"github.com/signposthq/signpost"
 )
 
-// takeHead is how many bytes lua/take.lua returns before the windows.
-const takeHead = 1 + 8 + 4 + 8
+// What lua/take.lua returns before the windows: always, and for an expensive take after that.
+const (
+	takeHead  = 1 + 8
+	leaseHead = 4 + 8
+)
 
 var errVerdict = errors.New("the script's verdict is not that of the rules")
 
@@ -78,18 +81,21 @@ func (s *Store) ask(ctx context.Context, q *signpost.Request, raw *signpost.Raw,
 
 // judge reads the reply to a take, and decides from the state in it as the script did.
 func judge(reply string, q *signpost.Request, raw *signpost.Raw, d *signpost.Decision) error {
-	if len(reply) < takeHead || reply[0] > 1 {
+	head := takeHead
+	if q.Expensive {
+		head += leaseHead
+	}
+	if len(reply) < head || reply[0] > 1 {
 		return fmt.Errorf("reply of %d bytes is malformed", len(reply))
 	}
-	*raw = signpost.Raw{
-		Now:     signpost.Instant(be64(reply[1:])),
-		InUse:   be32(reply[9:]),
-		FreesAt: signpost.Instant(be64(reply[13:])),
+	*raw = signpost.Raw{Now: signpost.Instant(be64(reply[1:]))}
+	if q.Expensive {
+		raw.InUse, raw.FreesAt = be32(reply[takeHead:]), signpost.Instant(be64(reply[takeHead+4:]))
 	}
 	if raw.Now <= 0 || raw.Now > signpost.MaxInstant || q.At != 0 && raw.Now != q.At {
 		return fmt.Errorf("reply is for the instant %d", raw.Now)
 	}
-	if err := readWindows(raw, q, reply[takeHead:]); err != nil {
+	if err := readWindows(raw, q, reply[head:]); err != nil {
 		return err
 	}
 	signpost.JudgeInto(raw, q, d)

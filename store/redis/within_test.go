@@ -52,7 +52,7 @@ func TestErrorsInsideAScript(t *testing.T) {
 // A master that was demoted and says so inside an error of the script is left as well.
 func TestDemotedInsideAScript(t *testing.T) {
 	readonly := inScript("@user_script:4: @user_script: 4: -%s", "READONLY You can't write against a read only replica.")
-	sound := "$21\r\n\x01" + "\x00\x00\x01\x9b\xc1\xa8\x4c\x00" + strings.Repeat("\x00", 12) + "\r\n"
+	sound := "$9\r\n\x01" + "\x00\x00\x01\x9b\xc1\xa8\x4c\x00" + "\r\n"
 	s := open(t, redis.Options{URL: fakeOf(t, func(connection int) string {
 		if connection == 1 {
 			return readonly

@@ -14,7 +14,7 @@ local settled = VERSION
 for at = first, #ARGV[1], SIZE do
   local seconds, counted, more = unpack(RECORD, ARGV[1], at)
   local number, used = find(state, seconds)
-  local current = floor(now / (seconds * 1000))
+  local current = math.floor(now / (seconds * 1000))
   if number < current then -- Step 1.
     number, used = current, 0
   elseif number > current + 1 then

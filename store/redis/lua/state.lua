@@ -6,15 +6,15 @@
 -- The windows of a key are one string: a byte with the version of this format, then a record for each length, of the
 -- length in seconds, the number of the interval since the epoch, and what is used of it. An interval begins at
 -- number * length, so the window's number is part of the state, and the expiry of the key only cleans up.
-local call, pack, unpack, floor = redis.call, struct.pack, struct.unpack, math.floor
-local VERSION, RECORD, FIRST, SIZE = '\1', '>I4I5I4', 2, 13
-local MAX_LENGTHS = 8
-local LEASE_LIFE = 30000
--- How long a key outlives its last window or lease: it has to be there for a clock that was set back.
-local SLACK = 60000
+--
+-- Words in capitals, but for KEYS and ARGV, are constants that script.go puts in.
+local call, pack, unpack = redis.call, struct.pack, struct.unpack
 
--- tools returns the functions below. Making one costs as much as a step of a take, which needs them seldom.
+-- tools returns the functions below. Making them costs more than a take, which needs them seldom. It shares no variable with
+-- what is outside: a shared one costs as much as a step of a take even if nobody calls this.
 local function tools()
+  local call, unpack, floor = redis.call, struct.unpack, math.floor
+
   -- clock returns the instant of a request that names none, in milliseconds (step 9).
   local function clock()
     local time = call('TIME')

@@ -7,13 +7,17 @@
 -- ARGV[1] is the instant (0: the server's clock), the cost, and for each window of the bound its length in seconds and
 -- its limit; ARGV[2], only for an expensive take, the concurrency and the id of the lease.
 --
--- It returns one string: its verdict, the instant, how many leases are alive, when the lease expires that must end first
--- for one slot to be free, and the windows as they were before any charge, so that the caller can judge as well.
+-- It returns one string: its verdict, the instant, for an expensive take how many leases are alive and when the lease expires
+-- that must end first for one slot to be free, and the windows as they were before any charge, so that the caller can judge
+-- as well.
 local request, leases = ARGV[1], KEYS[2]
 local now, cost, next = unpack('>I8I4', request)
-if now == 0 then -- as clock does
+-- Whether the key ends when it should: it does while its windows stay, unless somebody names instants.
+local keeps = now == 0
+if keeps then -- as clock does
   local time = call('TIME')
-  now = time[1] * 1000 + floor(time[2] / 1000)
+  local ms = time[2] / 1000
+  now = time[1] * 1000 + ms - ms % 1
 end
 local state = call('GET', KEYS[1]) or '' -- as load does
 if state ~= '' and (string.byte(state) ~= 1 or #state % SIZE ~= 1) then
@@ -33,12 +37,15 @@ while next < #request do
     number, used = find(state, seconds)
   end
   local length = seconds * 1000
-  local current = floor(now / length)
-  if number < current then -- Step 1.
-    number, used = current, 0
-  elseif number > current + 1 then
-    number = current
-    moved = moved .. pack(RECORD, seconds, number, used)
+  local current = (now - now % length) / length
+  if number ~= current then -- Step 1.
+    keeps = false
+    if number < current then
+      number, used = current, 0
+    elseif number > current + 1 then
+      number = current
+      moved = moved .. pack(RECORD, seconds, number, used)
+    end
   end
   used = used + cost
   if used > limit then -- Step 2: doubles hold such sums exactly.
@@ -49,7 +56,7 @@ while next < #request do
   if rest > life then life = rest end
 end
 
-local alive, frees, latest = 0, 0, now + LEASE_LIFE
+local held, latest = '', now + LEASE_LIFE
 if leases then -- Step 3.
   local allowed = unpack('>I4', ARGV[2])
   local last = tonumber(call('ZRANGE', leases, -1, -1, 'WITHSCORES')[2] or 0)
@@ -58,19 +65,23 @@ if leases then -- Step 3.
       call('ZADD', leases, latest, id)
     end
   end
+  local alive, frees = 0, 0
   if last > now then alive = call('ZCOUNT', leases, string.format('(%.0f', now), '+inf') end
   if alive >= allowed then
     admitted = false
     if allowed > 0 then frees = tonumber(call('ZRANGE', leases, -allowed, -allowed, 'WITHSCORES')[2]) end
   end
+  held = pack('>I4I8', alive, frees)
 end
 
 if admitted then -- Step 4. The first write is one that a server without memory refuses.
-  if inplace and #charged == #state then
-    call('SET', KEYS[1], charged, 'PX', life + SLACK)
-  else
+  if not inplace or #charged ~= #state then
     local _, _, _, write = tools()
     write(KEYS[1], state, now, charged)
+  elseif keeps then
+    call('SET', KEYS[1], charged, 'KEEPTTL')
+  else
+    call('SET', KEYS[1], charged, 'PX', life + SLACK)
   end
   if leases then
     call('ZREMRANGEBYSCORE', leases, '-inf', now)
@@ -81,4 +92,4 @@ elseif #moved > 1 then
   local _, _, _, write = tools()
   write(KEYS[1], state, now, moved)
 end
-return pack('>BI8I4I8', admitted and 1 or 0, now, alive, frees) .. state
+return pack('>BI8', admitted and 1 or 0, now) .. held .. state
