@@ -10,6 +10,7 @@ import (
 	"net"
 	"os/exec"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -41,6 +42,7 @@ type Shared struct {
 // The names of the rows that the report compares.
 const (
 	SharedEvalsha  = "trivial EVALSHA, rueidis"
+	SharedWrite    = "EVALSHA of one SET, rueidis"
 	SharedSignpost = "signpost"
 )
 
@@ -48,7 +50,8 @@ const (
 func SharedSubjects() []Shared {
 	return []Shared{
 		{Name: "PING, rueidis", How: "a floor: one round trip that does nothing", Open: openFloor(func(c rueidis.Client) rueidis.Completed { return c.B().Ping().Build() })},
-		{Name: SharedEvalsha, How: "a floor: a script that returns 1", Open: openEvalsha},
+		{Name: SharedEvalsha, How: "a floor: a script that returns 1", Open: openEvalsha("return 1")},
+		{Name: SharedWrite, How: "a floor: a script that sets 27 bytes, as two windows take, and an expiry", Open: openEvalsha("return redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])", strings.Repeat("v", 27), "3660000")},
 		{Name: SharedSignpost, How: "one take of two windows", Open: openShared(false)},
 		{Name: "signpost, one hot key", How: "the same, all callers on one key", Hot: true, Open: openShared(false)},
 		{Name: "signpost, expensive + release", How: "the same with the concurrency bound, a lease and its release in the background", Open: openShared(true)},
@@ -85,20 +88,22 @@ func openFloor(command func(rueidis.Client) rueidis.Completed) func(string) (Tak
 	}
 }
 
-func openEvalsha(addr string) (Take, func(), error) {
-	c, err := client(addr)
-	if err != nil {
-		return nil, nil, err
+func openEvalsha(script string, args ...string) func(string) (Take, func(), error) {
+	return func(addr string) (Take, func(), error) {
+		c, err := client(addr)
+		if err != nil {
+			return nil, nil, err
+		}
+		ctx := context.Background()
+		sha, err := c.Do(ctx, c.B().ScriptLoad().Script(script).Build()).ToString()
+		if err != nil {
+			c.Close()
+			return nil, nil, err
+		}
+		return func(who *Caller) bool {
+			return c.Do(ctx, c.B().Evalsha().Sha1(sha).Numkeys(1).Key(who.ID).Arg(args...).Build()).Error() == nil
+		}, c.Close, nil
 	}
-	ctx := context.Background()
-	sha, err := c.Do(ctx, c.B().ScriptLoad().Script("return 1").Build()).ToString()
-	if err != nil {
-		c.Close()
-		return nil, nil, err
-	}
-	return func(who *Caller) bool {
-		return c.Do(ctx, c.B().Evalsha().Sha1(sha).Numkeys(1).Key(who.ID).Build()).Error() == nil
-	}, c.Close, nil
 }
 
 func openShared(expensive bool) func(string) (Take, func(), error) {

@@ -26,3 +26,19 @@ func TestSharedSubjectsAnswerRightInARun(t *testing.T) {
 		})
 	}
 }
+
+func TestLinksRun(t *testing.T) {
+	addr, stop, err := StartRedis(t.TempDir(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	f, err := LinksRun{Links: 2000, Callers: 4, For: 50 * time.Millisecond, Addr: addr}.Do()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A name of 59 bytes and a value of 27 are there at least.
+	if f.Wrong != 0 || f.PerSecond == 0 || f.ServerUs <= 0 || f.Bytes < 59+27 || f.Bytes > 1000 || f.LeaseBytes < 59 || f.LeaseBytes > 1000 {
+		t.Errorf("%+v", f)
+	}
+}

@@ -24,6 +24,7 @@ type job struct {
 	Door    *bench.DoorRun    `json:",omitempty"`
 	Flush   *bench.FlushRun   `json:",omitempty"`
 	Shared  *bench.SharedRun  `json:",omitempty"`
+	Links   *bench.LinksRun   `json:",omitempty"`
 }
 
 type heapJob struct {
@@ -70,6 +71,8 @@ func (j job) do() (any, error) {
 			return nil, err
 		}
 		return j.Shared.Do(s)
+	case j.Links != nil:
+		return j.Links.Do()
 	case j.Door != nil:
 		return j.Door.Do()
 	case j.Flush != nil:

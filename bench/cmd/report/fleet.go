@@ -71,12 +71,7 @@ func measureFleet(ctx context.Context, o options) (string, []verdict, error) {
 
 // measureServer gives every subject its turn on one new server.
 func measureServer(ctx context.Context, o options, always bool, keys int, found map[sharedCell]*sharedFigures) error {
-	dir, err := os.MkdirTemp(o.dir, "signpost-bench-")
-	if err != nil {
-		return fmt.Errorf("make directory: %w", err)
-	}
-	defer os.RemoveAll(dir)
-	addr, stop, err := bench.StartRedis(dir, always)
+	addr, stop, err := startRedis(o, always)
 	if err != nil {
 		return err
 	}
@@ -101,11 +96,29 @@ func measureServer(ctx context.Context, o options, always bool, keys int, found 
 	return nil
 }
 
+// startRedis starts a server in a directory of its own, which goes when it is stopped.
+func startRedis(o options, always bool) (addr string, stop func(), _ error) {
+	dir, err := os.MkdirTemp(o.dir, "signpost-bench-")
+	if err != nil {
+		return "", nil, fmt.Errorf("make directory: %w", err)
+	}
+	addr, end, err := bench.StartRedis(dir, always)
+	if err != nil {
+		os.RemoveAll(dir)
+		return "", nil, err
+	}
+	return addr, func() {
+		end()
+		os.RemoveAll(dir)
+	}, nil
+}
+
 func fleetVerdicts(found map[sharedCell]*sharedFigures) (vs []verdict) {
 	for _, mode := range sharedModes {
 		for _, n := range sharedCallers {
 			ours := found[sharedCell{bench.SharedSignpost, n, mode.always}]
 			floor := found[sharedCell{bench.SharedEvalsha, n, mode.always}]
+			write := found[sharedCell{bench.SharedWrite, n, mode.always}]
 			rival, best := "", (*sharedFigures)(nil)
 			for _, s := range bench.SharedSubjects() {
 				f := found[sharedCell{s.Name, n, mode.always}]
@@ -118,6 +131,12 @@ func fleetVerdicts(found map[sharedCell]*sharedFigures) (vs []verdict) {
 				vs = append(vs, verdict{
 					what: what + "two windows ÷ " + bench.SharedEvalsha, target: fmt.Sprintf("at least %.2f", sharedFloorBar),
 					found: ours.perSecond.over(floor.perSecond), format: "%.2f", atLeast: true, bar: sharedFloorBar,
+				})
+			}
+			if n > 1 && mode.always { // the floor above writes nothing, so it waits for no sync
+				vs = append(vs, verdict{
+					what: what + "two windows ÷ " + bench.SharedWrite, target: fmt.Sprintf("at least %.2f", sharedFloorBar),
+					found: ours.perSecond.over(write.perSecond), format: "%.2f", atLeast: true, bar: sharedFloorBar,
 				})
 			}
 			if best != nil {
@@ -135,6 +154,12 @@ func fleetVerdicts(found map[sharedCell]*sharedFigures) (vs []verdict) {
 					what: what + "p99 ÷ that of " + bench.SharedEvalsha, target: fmt.Sprintf("at most %.1f", sharedP99Bar),
 					found: ours.p99.over(floor.p99), format: "%.2f", bar: sharedP99Bar,
 				})
+				if mode.always {
+					vs = append(vs, verdict{
+						what: what + "p99 ÷ that of " + bench.SharedWrite, target: fmt.Sprintf("at most %.1f", sharedP99Bar),
+						found: ours.p99.over(write.p99), format: "%.2f", bar: sharedP99Bar,
+					})
+				}
 			}
 		}
 	}

@@ -124,4 +124,5 @@ var sections = []section{
 	{"disk", measureDisk},
 	{"door", measureDoor},
 	{"fleet", measureFleet},
+	{"links", measureLinks},
 }
