@@ -18,10 +18,12 @@ build: ## build bin/signpost
 
 test: needs check unit ## install what the tests need, then check and test everything
 
-# The race detector needs a C compiler. The clients and servers of MCP that the tests run have packages of npm.
+# The race detector needs a C compiler. The clients and servers of MCP in TypeScript have packages of npm.
 needs:
 	scripts/needs gcc=gcc,libc6-dev git curl nginx redis-server node=nodejs npm
-	@cd internal/e2e/testdata/mcp && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --ignore-scripts --loglevel=error >/dev/null; }
+	@for dir in internal/e2e/testdata/mcp examples/mcp-proxy; do \
+		[ $$dir/node_modules/.package-lock.json -nt $$dir/package-lock.json ] || npm ci --prefix $$dir --ignore-scripts --loglevel=error >/dev/null || exit; \
+	done
 
 check: ## format, vet, staticcheck, known vulnerabilities
 	scripts/gofmt
