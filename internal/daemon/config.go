@@ -43,6 +43,7 @@ type Config struct {
 	MCP               *url.URL // the endpoint of a server of MCP, in place of Upstream
 	MCPPath           string   // empty: that of MCP
 	MCPExpensive      []string
+	MCPCheap          []string // needs "*" in MCPExpensive
 	MCPCosts          []toolCost
 	MCPCharge         []string
 	UpstreamTimeout   time.Duration

@@ -71,11 +71,18 @@ sync: 1
 			`signpost.yaml:4: mcp_charge: "tools/call" is not one of`,
 			"signpost.yaml:5: mcp_expensive: is empty",
 		}},
-		{what: "no server of MCP", file: "mcp_path: /a\nmcp_expensive: [a]\nmcp_costs: [a=1]\nmcp_charge: [prompts/get]\n", flags: map[string]string{"upstream": "http://127.0.0.1:3000"}, want: []string{
+		{what: "exceptions to nothing", file: "mcp: http://127.0.0.1:3000/mcp\nmcp_expensive: [a]\nmcp_cheap: [b]\n", want: []string{
+			"signpost.yaml:3: mcp_cheap: tools are cheap unless they are named",
+		}},
+		{what: "a tool of both kinds", file: "mcp: http://127.0.0.1:3000/mcp\nmcp_expensive: [\"*\", a]\nmcp_cheap: [a]\n", want: []string{
+			`signpost.yaml:3: mcp_cheap: the tool "a" is in mcp_expensive as well`,
+		}},
+		{what: "no server of MCP", file: "mcp_path: /a\nmcp_expensive: [a]\nmcp_costs: [a=1]\nmcp_charge: [prompts/get]\nmcp_cheap: [b]\n", flags: map[string]string{"upstream": "http://127.0.0.1:3000"}, want: []string{
 			"signpost.yaml:1: mcp_path: there is no server of MCP; set mcp",
 			"signpost.yaml:2: mcp_expensive: there is no server of MCP; set mcp",
 			"signpost.yaml:3: mcp_costs: there is no server of MCP; set mcp",
 			"signpost.yaml:4: mcp_charge: there is no server of MCP; set mcp",
+			"signpost.yaml:5: mcp_cheap: there is no server of MCP; set mcp",
 		}},
 		{what: "homes", file: "home: ap\nhomes:\n  - eu\n  - EU=redis://a:6379\n  - eu=disk\n", want: []string{
 			"signpost.yaml:3: homes: is not NAME=URL",

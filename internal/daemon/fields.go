@@ -75,6 +75,8 @@ var fields = []field{
 		func(c *Config) *string { return &c.MCPPath }, parsePath, asIs),
 	sequence("mcp_expensive", "the tools whose calls need a lease; * names all", live,
 		func(c *Config) *[]string { return &c.MCPExpensive }, notEmpty, asIs),
+	sequence("mcp_cheap", "the tools that need none though * is expensive", live,
+		func(c *Config) *[]string { return &c.MCPCheap }, notEmpty, asIs),
 	sequence("mcp_costs", "what calls of a tool take from each window, such as search=5; 1 if it is not named, nor * is", live,
 		func(c *Config) *[]toolCost { return &c.MCPCosts }, parseToolCost, toolCost.String),
 	sequence("mcp_charge", "what is charged besides tools/call: resources/read, prompts/get, completion/complete", live,

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httputil"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -61,7 +62,7 @@ func (c *Config) charges() mcpdoor.Charges {
 	for _, t := range c.MCPCosts {
 		costs[t.tool] = t.cost
 	}
-	return mcpdoor.Charges{Expensive: c.MCPExpensive, Costs: costs, Methods: c.MCPCharge}
+	return mcpdoor.Charges{Expensive: c.MCPExpensive, Cheap: c.MCPCheap, Costs: costs, Methods: c.MCPCharge}
 }
 
 // countedOfMCP says what counts as a request in front of a server of MCP; elsewhere it says nothing.
@@ -77,13 +78,16 @@ func (c *Config) countedOfMCP() string {
 		}
 		text += fmt.Sprintf(" A call of %s counts as %d.", tool, t.cost)
 	}
+	if len(c.MCPCheap) > 0 {
+		text += " Calls of any tool count as expensive requests, but for these: " + strings.Join(c.MCPCheap, ", ") + "."
+	}
 	return text
 }
 
 // mcpFaults finds what does not go with a server of MCP, or only with one.
 func (l *loader) mcpFaults(c *Config, where map[string]string) {
 	if c.MCP == nil {
-		for _, path := range []string{"mcp_path", "mcp_expensive", "mcp_costs", "mcp_charge"} {
+		for _, path := range []string{"mcp_path", "mcp_expensive", "mcp_cheap", "mcp_costs", "mcp_charge"} {
 			if strings.Join(fieldAt(path).get(c), "") != "" {
 				l.fault(said(where, path), "%s: there is no server of MCP; set mcp", path)
 			}
@@ -108,6 +112,14 @@ func (l *loader) mcpFaults(c *Config, where map[string]string) {
 			l.fault(said(where, "mcp_costs"), "mcp_costs: the tool %q has two costs", t.tool)
 		}
 		seen[t.tool] = true
+	}
+	if len(c.MCPCheap) > 0 && !slices.Contains(c.MCPExpensive, mcpdoor.AnyTool) {
+		l.fault(said(where, "mcp_cheap"), "mcp_cheap: tools are cheap unless they are named as expensive; name exceptions to %q in mcp_expensive", mcpdoor.AnyTool)
+	}
+	for _, tool := range c.MCPCheap {
+		if slices.Contains(c.MCPExpensive, tool) {
+			l.fault(said(where, "mcp_cheap"), "mcp_cheap: the tool %q is in mcp_expensive as well", tool)
+		}
 	}
 	if len(c.Expensive) > 0 {
 		l.fault(said(where, "expensive"), "expensive: in front of a server of MCP it is tools that are expensive; name them in mcp_expensive")

@@ -87,6 +87,19 @@ func TestServerOfMCPBehindTheDoor(t *testing.T) {
 	}
 }
 
+func TestCheapExceptions(t *testing.T) {
+	d := start(t, "MCP="+tools(t, nil), "MCP_EXPENSIVE=*", "MCP_CHEAP=quick", "BOUNDS_LINKS=10/365d 0 concurrent")
+	if got := callTool(t, d.Door, d.Link, "quick"); !strings.Contains(got.body, `"done"`) {
+		t.Errorf("the exception: %s", got.body)
+	}
+	if got := callTool(t, d.Door, d.Link, "another"); !strings.Contains(got.body, `"isError":true`) || !strings.Contains(got.body, "Nothing was executed") {
+		t.Errorf("a tool that nobody named: %s", got.body)
+	}
+	if got := ask(t, "GET", d.Door+"/.well-known/limits", ""); !strings.Contains(got.body, "but for these: quick.") {
+		t.Errorf("limits: %s", got.body)
+	}
+}
+
 // A reload changes what tools cost, and keeps what was counted.
 func TestReloadOfCostsOfTools(t *testing.T) {
 	up := tools(t, nil)
