@@ -7,3 +7,6 @@ import "time"
 
 // SetBodyTime sets how long a body may take to arrive.
 func (p *Proxy) SetBodyTime(d time.Duration) { p.bodyTime = d }
+
+// SetLeaseLife sets how long the lease of a call is taken to last that was cancelled.
+func (p *Proxy) SetLeaseLife(d time.Duration) { p.leaseLife = d }

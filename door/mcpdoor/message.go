@@ -33,6 +33,8 @@ type message struct {
 	method string // empty: a response
 	name   string // params.name
 	uri    string // params.uri
+
+	cancels []byte // params.requestId, as it was sent; nil: there is none
 }
 
 // request reports whether somebody waits for an answer to the message.
@@ -196,7 +198,12 @@ func (c *cursor) params(m *message) (first *fault) {
 		}
 		seen[key] = true
 		if key != "name" && key != "uri" {
+			c.next()
+			begin := c.at
 			found(c.skip())
+			if key == "requestId" {
+				m.cancels = c.b[begin:c.at]
+			}
 			return
 		}
 		text, ok := c.text()

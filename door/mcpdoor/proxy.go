@@ -67,7 +67,8 @@ type ProxyOptions struct {
 //
 // A call keeps its lease until its answer goes past, or the response that should carry it has ended. If the caller goes away before,
 // the lease ends with the call where revision 2026-07-28 or a later one makes that a cancellation, and else when the server has done the work, after ten
-// minutes at most. Of an event stream that the client can resume elsewhere the proxy does not see the end, so the lease is left to end by itself. notifications/cancelled is passed on like any other message: what ends the lease is that the server then ends the response.
+// minutes at most. Of an event stream that the client can resume elsewhere the proxy does not see the end, so the lease is left to end by itself.
+// Neither does it of a call that notifications/cancelled has cancelled, as servers answer it no more: its lease ends by itself, or before with the response.
 //
 // A body that two readers could understand differently, that its header fields contradict, or that holds more than 100 messages, is turned away with an
 // error, uncounted. A call that did not reach the server, or may not have, counts all the same.
@@ -75,7 +76,9 @@ type Proxy struct {
 	door     *Door
 	o        ProxyOptions
 	reverse  *httputil.ReverseProxy
-	bodyTime time.Duration
+	inFlight inFlight
+
+	bodyTime, leaseLife time.Duration // constants, but for tests
 }
 
 // Malformed is the outcome of a request to a Proxy whose body is not what it should be, or is contradicted by a header field.
@@ -106,7 +109,7 @@ func NewProxy(l *signpost.Limiter, o ProxyOptions) (*Proxy, error) {
 	if o.Path == "" {
 		o.Path = "/"
 	}
-	p := &Proxy{door: door, o: o, bodyTime: bodyTime}
+	p := &Proxy{door: door, o: o, inFlight: inFlight{calls: map[session][]*sent{}}, bodyTime: bodyTime, leaseLife: signpost.LeaseLife}
 	p.reverse = &httputil.ReverseProxy{
 		Transport:      o.Transport,
 		FlushInterval:  -1,

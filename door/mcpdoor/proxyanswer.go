@@ -122,7 +122,7 @@ func unanswered(why string) []byte {
 // unanswered returns an error for each request that was forwarded and not answered.
 func (x *post) unanswered(why []byte) (responses [][]byte) {
 	for _, c := range x.calls {
-		if c.refusal == nil && c.message.request() && !c.ended {
+		if c.refusal == nil && c.message.request() && !c.ended.Load() {
 			responses = append(responses, response(c.message.id, "error", why))
 		}
 	}

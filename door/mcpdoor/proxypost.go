@@ -29,6 +29,7 @@ type post struct {
 	outlives bool   // what is forwarded goes on without the client
 	outlived bool   // it does, and ends by itself
 	cancel   func() // ends it; nil: the client's going does
+	entered  bool   // a call of it can be cancelled
 
 	resumable atomic.Bool // the client can come back for what it has missed
 }
@@ -36,13 +37,16 @@ type post struct {
 // sent is one message that came in a post.
 type sent struct {
 	call
-	message message
-	refusal *refusal // nil: it is forwarded
-	ended   bool     // its answer has gone past
+	post      *post
+	message   message
+	refusal   *refusal    // nil: it is forwarded
+	ended     atomic.Bool // its answer has gone past
+	cancelled atomic.Bool // by its caller, in another post
+	forgone   atomic.Bool // it was, so long ago that its lease has ended
 }
 
 func (x *post) call(m message) *sent {
-	c := &sent{call: call{door: x.proxy.door, method: m.method, caller: x.caller}, message: m}
+	c := &sent{call: call{door: x.proxy.door, method: m.method, caller: x.caller}, post: x, message: m}
 	if m.method == methodCallTool {
 		c.tool = m.name
 	}
@@ -184,6 +188,9 @@ func (x *post) release() {
 	for _, c := range x.calls {
 		c.hold.End()
 	}
+	if x.entered {
+		x.proxy.inFlight.leave(x)
+	}
 }
 
 // mark sets the fields that go with the answer.
@@ -206,6 +213,7 @@ func (x *post) mark(h http.Header, status int) {
 // forward passes the request on, with the bytes of its body. Nothing else of what the client sent as a body is.
 func (x *post) forward(w http.ResponseWriter, body []byte) {
 	ctx := context.WithValue(x.outlive(), postKey{}, x)
+	x.proxy.inFlight.enter(x)
 	r := x.request.WithContext(&callContext{ctx, &call{caller: x.caller}})
 	r.TransferEncoding, r.Trailer, r.ContentLength, r.Body = nil, nil, int64(len(body)), http.NoBody
 	if body != nil {
@@ -270,6 +278,9 @@ func (x *post) answered(resp *http.Response) error {
 	}
 	if err := x.settle(); err != nil {
 		return err
+	}
+	if resp.StatusCode/100 == 2 {
+		x.cancelOthers()
 	}
 	x.mark(resp.Header, resp.StatusCode)
 	if len(x.answers) > 0 {

@@ -25,7 +25,7 @@ func (x *post) outlive() context.Context {
 	}
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
-		if x.resumable.Load() {
+		if x.resumable.Load() || !x.working() {
 			cancel()
 			return
 		}
@@ -36,10 +36,10 @@ func (x *post) outlive() context.Context {
 	return longer
 }
 
-// working reports whether a call has a slot.
+// working reports whether a call has a slot, and may still give it back.
 func (x *post) working() bool {
 	for _, c := range x.calls {
-		if c.hold.Begun() && !c.ended {
+		if c.hold.Begun() && !c.ended.Load() && !c.forgone.Load() {
 			return true
 		}
 	}
@@ -98,7 +98,7 @@ func (x *post) lapse() {
 		return
 	}
 	for _, c := range x.calls {
-		if !c.ended {
+		if !c.ended.Load() {
 			c.hold.Lapse()
 		}
 	}
@@ -141,8 +141,8 @@ func (b *incoming) Close() error {
 // answeredID notes that the response to a request has gone past.
 func (x *post) answeredID(id []byte) {
 	for _, c := range x.calls {
-		if c.refusal == nil && c.message.request() && !c.ended && sameID(c.message.id, id) {
-			c.ended = true
+		if c.refusal == nil && c.message.request() && !c.ended.Load() && sameID(c.message.id, id) {
+			c.ended.Store(true)
 			c.hold.End()
 			return
 		}

@@ -18,6 +18,8 @@ const (
 	renewEvery = signpost.LeaseLife / 3
 	// Max is how long a lease is renewed. Work that takes longer goes on without one.
 	Max = 10 * time.Minute
+	// most is how often that is.
+	most = int(Max / renewEvery)
 	// renewTimeout bounds one renewal.
 	renewTimeout = 5 * time.Second
 )
@@ -88,7 +90,7 @@ func (h *Hold) goOn(lease signpost.Lease, err error) (ended bool) {
 	case h.ended:
 	case errors.Is(err, signpost.ErrLeaseGone), errors.Is(err, errors.ErrUnsupported):
 		// There is nothing to renew. The work goes on.
-	case h.renewals < int(Max/renewEvery):
+	case h.renewals < most:
 		h.timer.Reset(renewEvery)
 	}
 	return h.ended && !h.lapsed
@@ -106,6 +108,17 @@ func (h *Hold) Lapse() {
 	if h.cancel != nil {
 		h.cancel()
 	}
+}
+
+// Neglect renews the lease no more. It ends by itself unless End comes first: for work that should end, and whose end may not be seen.
+func (h *Hold) Neglect() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.lease.IsZero() {
+		return
+	}
+	h.timer.Stop()
+	h.renewals = most
 }
 
 // End gives the lease back. It may be called twice, and does not block. No context bounds it: the work may end

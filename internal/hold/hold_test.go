@@ -60,3 +60,53 @@ func TestLapse(t *testing.T) {
 		})
 	}
 }
+
+// A lease that is neglected is renewed no more, whether or not a renewal is under way, and ends by itself.
+func TestNeglect(t *testing.T) {
+	for _, underWay := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &slow{memory.New(memory.Options{}), make(chan struct{}, 100)}
+			l := signpost.New(s, signpost.Options{})
+			var h hold.Hold
+			d := take(t, l)
+			h.Begin(l, d.Lease)
+			if underWay {
+				<-s.renewing
+			}
+			h.Neglect()
+			time.Sleep(2 * signpost.LeaseLife)
+			if len(s.renewing) > 0 || !take(t, l).Admitted {
+				t.Errorf("underWay=%v: the lease goes on", underWay)
+			}
+			h.End()
+		})
+	}
+}
+
+// If the work ends before, the lease is given back at once.
+func TestNeglectAndEnd(t *testing.T) {
+	l := signpost.New(memory.New(memory.Options{}), signpost.Options{})
+	var h hold.Hold
+	d := take(t, l)
+	h.Begin(l, d.Lease)
+	h.Neglect()
+	if take(t, l).Admitted {
+		t.Error("the lease was given back before the work has ended")
+	}
+	h.End()
+	if !take(t, l).Admitted {
+		t.Error("the lease goes on")
+	}
+}
+
+// take asks for the only slot.
+func take(t *testing.T, l *signpost.Limiter) signpost.Decision {
+	t.Helper()
+	d, err := l.Take(t.Context(), signpost.Request{
+		Key: signpost.KeyOf("test", "a"), Bound: signpost.MustParseBound("100/365d 1 concurrent"), Expensive: true, At: signpost.InstantOf(time.Now()), LeaseID: signpost.NewLeaseID(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
