@@ -84,6 +84,31 @@ func TestEleventhToolAtOnce(t *testing.T) {
 	})
 }
 
+// The slot of a cancelled call is back when the tool has heard of it. Behind the door of a daemon that can be seen only if the server
+// ends its response, which that in TypeScript does not: then it is back after the wait that was told.
+func TestCancelledTools(t *testing.T) {
+	eachPair(t, false, func(t *testing.T, p pair) {
+		s := p.play(t, "100000/366d 10 concurrent", nil)
+		for _, c := range s.hang(slots) {
+			c.cancel()
+			if r := await(t, c.answer); r.Error == nil {
+				t.Errorf("a call that was cancelled: %s", r.text())
+			}
+		}
+		eventually(t, "the tool has heard", func() bool { return s.server.hanging(t) == 0 })
+		if p.scriptedServer {
+			refused := s.call("hang").Result.StructuredContent
+			if refused == nil || refused.RetryAfterSeconds > core.Seconds(core.LeaseLife) {
+				t.Fatalf("the slots of calls that may go on were given back, or held longer than a lease: %+v", refused)
+			}
+			<-time.After(time.Duration(refused.RetryAfterSeconds) * time.Second)
+		}
+		s.wantFree(slots)
+		s.letGo(s.hang(slots))
+		s.client.close(t)
+	})
+}
+
 func TestServerOfMCPIsKilledInMidCall(t *testing.T) {
 	eachPair(t, true, func(t *testing.T, p pair) {
 		first := p.startServer(t)
