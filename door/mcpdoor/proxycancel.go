@@ -29,6 +29,9 @@ func (x *post) session() session {
 
 // enter makes the calls of a post that have a slot known, until leave.
 func (f *inFlight) enter(x *post) {
+	if !x.working() {
+		return
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, c := range x.calls {
