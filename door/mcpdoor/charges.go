@@ -56,7 +56,7 @@ var optional = []string{methodReadResource, methodGetPrompt, methodComplete}
 var protocol = map[string]bool{
 	"initialize": true, "server/discover": true, "ping": true,
 	"tools/list": true, "prompts/list": true, "resources/list": true, "resources/templates/list": true, "roots/list": true,
-	"subscriptions/listen": true, "resources/subscribe": true, "resources/unsubscribe": true,
+	methodListen: true, "resources/subscribe": true, "resources/unsubscribe": true,
 	"logging/setLevel": true,
 	"tasks/list":       true, "tasks/get": true, "tasks/result": true, "tasks/update": true, methodCancelTask: true,
 }

@@ -10,3 +10,10 @@ func (p *Proxy) SetBodyTime(d time.Duration) { p.bodyTime = d }
 
 // SetLeaseLife sets how long the lease of a call is taken to last that was cancelled.
 func (p *Proxy) SetLeaseLife(d time.Duration) { p.leaseLife = d }
+
+// IsStopping reports whether the proxy ends the streams on which the server speaks unasked, as soon as nothing else is under way.
+func (p *Proxy) IsStopping() bool {
+	p.standing.mu.Lock()
+	defer p.standing.mu.Unlock()
+	return p.standing.stopping
+}

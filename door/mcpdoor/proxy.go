@@ -50,6 +50,10 @@ type ProxyOptions struct {
 	// CountPreflight treats a CORS preflight as any other request, as in httpdoor.Options.
 	CountPreflight bool
 
+	// Stopping ends when the program begins to stop. The streams on which the server speaks unasked end then, once nothing else is under way; otherwise
+	// they end with their clients alone, and nil means so.
+	Stopping context.Context
+
 	// Fields say which counters go with the answer to a single call; those of a batch have none.
 	Fields render.Fields
 
@@ -77,6 +81,7 @@ type Proxy struct {
 	o        ProxyOptions
 	reverse  *httputil.ReverseProxy
 	inFlight inFlight
+	standing *standing
 
 	bodyTime, leaseLife time.Duration // constants, but for tests
 }
@@ -109,7 +114,7 @@ func NewProxy(l *signpost.Limiter, o ProxyOptions) (*Proxy, error) {
 	if o.Path == "" {
 		o.Path = "/"
 	}
-	p := &Proxy{door: door, o: o, inFlight: inFlight{calls: map[session][]*sent{}}, bodyTime: bodyTime, leaseLife: signpost.LeaseLife}
+	p := &Proxy{door: door, o: o, inFlight: inFlight{calls: map[session][]*sent{}}, standing: newStanding(), bodyTime: bodyTime, leaseLife: signpost.LeaseLife}
 	p.reverse = &httputil.ReverseProxy{
 		Transport:      o.Transport,
 		FlushInterval:  -1,

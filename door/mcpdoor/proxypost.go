@@ -212,7 +212,9 @@ func (x *post) mark(h http.Header, status int) {
 
 // forward passes the request on, with the bytes of its body. Nothing else of what the client sent as a body is.
 func (x *post) forward(w http.ResponseWriter, body []byte) {
-	ctx := context.WithValue(x.outlive(), postKey{}, x)
+	ctx, over := x.bounded(x.outlive())
+	defer over()
+	ctx = context.WithValue(ctx, postKey{}, x)
 	x.proxy.inFlight.enter(x)
 	r := x.request.WithContext(&callContext{ctx, &call{caller: x.caller}})
 	r.TransferEncoding, r.Trailer, r.ContentLength, r.Body = nil, nil, int64(len(body)), http.NoBody

@@ -78,6 +78,9 @@ func (b *incoming) Read(p []byte) (int, error) {
 	if err == nil {
 		return n, nil
 	}
+	if b.post.proxy.standing.ended.Err() != nil && b.post.stands() && (b.events == nil || !b.events.inside) {
+		err = io.EOF // as the server itself would end it
+	}
 	b.err = err
 	b.clean()
 	if err != io.EOF && b.events != nil && !b.events.resumable && !b.events.inside {

@@ -44,10 +44,10 @@ type daemon struct {
 	telemetry *telemetry
 	refusals  *refusals
 
-	store    opened
-	parts    parts
-	current  atomic.Pointer[settings]
-	stopping atomic.Bool
+	store     opened
+	parts     parts
+	current   atomic.Pointer[settings]
+	beginStop context.CancelFunc // ends parts.stopping
 
 	door, api, admin, sample *server // sample is nil in front of an upstream
 	failed                   chan error
@@ -167,6 +167,8 @@ func (d *daemon) wire(c *Config) error {
 		d.sample.serve(newSample(func() Shape { return d.current.Load().config.Shape }), d.log, d.failed)
 		upstream = &url.URL{Scheme: "http", Host: d.sample.address()}
 	}
+	stopping, beginStop := context.WithCancel(context.Background())
+	d.beginStop = beginStop
 	strangers := memory.New(memory.Options{MaxKeys: httpdoor.DefaultMaxAddresses, OnClear: d.telemetry.clears.WithLabelValues(ofAddresses).Inc})
 	d.parts = parts{
 		links:     d.store.links,
@@ -174,6 +176,7 @@ func (d *daemon) wire(c *Config) error {
 		strangers: signpost.New(strangers, signpost.Options{Observe: d.telemetry.observer(doorTry)}),
 		upstream:  newProxy(upstream, c.UpstreamTimeout, d.current.Load, d.telemetry, d.log),
 		observe:   d.observe,
+		stopping:  stopping,
 		reach: &watched{newTransport(c.UpstreamTimeout),
 			&upstreamHealth{log: d.log, telemetry: d.telemetry, upstream: upstream.Host}},
 	}
@@ -191,7 +194,7 @@ func (d *daemon) adminHandler(token Secret) http.Handler {
 		Home:  func() signpost.Home { return d.current.Load().config.Home },
 		Homes: d.current.Load().config.homeNames(),
 		Checks: append([]admin.Check{{Name: "serving", Vital: true, Err: func() error {
-			if d.stopping.Load() {
+			if d.parts.stopping.Err() != nil {
 				return errors.New("stopping")
 			}
 			return nil
@@ -242,7 +245,7 @@ func (d *daemon) took(door, link string, k signpost.Key, decision *signpost.Deci
 // stop drains the listeners and closes the store. The admin listener goes last, so that it
 // tells all the while that no traffic should come.
 func (d *daemon) stop() error {
-	d.stopping.Store(true)
+	d.beginStop()
 	drain := d.current.Load().config.Drain
 	d.log.Info("stopping", "drain", drain.String())
 	ctx, cancel := context.WithTimeout(context.Background(), drain)

@@ -140,6 +140,7 @@ func newMCPProxy(s *settings, p *parts) (http.Handler, error) {
 		MaxBody:           c.Shape.MaxBody(),
 		BeforeHandler:     c.BeforeHandler,
 		CountPreflight:    !c.Preflights,
+		Stopping:          p.stopping,
 		Fields:            render.Fields{OmitRateLimit: !c.RateLimit, OmitXRateLimit: !c.XRateLimit},
 		Charges:           c.charges(),
 		Terms:             terms,

@@ -4,6 +4,7 @@
 package daemon
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 
@@ -29,6 +30,7 @@ type parts struct {
 	upstream  http.Handler
 	reach     http.RoundTripper // the upstream
 	observe   func(door string) func(httpdoor.Event)
+	stopping  context.Context // ends when the daemon begins to stop
 }
 
 func newSettings(c Config, p *parts) (*settings, error) {
