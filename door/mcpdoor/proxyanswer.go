@@ -89,8 +89,12 @@ func (x *post) failed(w http.ResponseWriter, err error) {
 		x.abort(err)
 	}
 	why := noAnswer
-	if errors.Is(err, errElsewhere) {
+	switch {
+	case errors.Is(err, errElsewhere):
 		why = elsewhere
+	case x.request.Method == http.MethodGet:
+		// As it would be without the door: a client tries again to open its stream, where it may take an error of HTTP for the end of the session.
+		x.abort(err)
 	}
 	if err := x.settle(); err != nil {
 		x.abort(err)

@@ -6,11 +6,13 @@ package mcpdoor_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/signposthq/signpost/door/mcpdoor"
@@ -108,5 +110,28 @@ func TestProxyThatStopsEndsStreams(t *testing.T) {
 				t.Errorf("the stream ends with %v and %q", err, rest)
 			}
 		})
+	}
+}
+
+// lateStreams is a transport that reaches the server, but for the first stream on which it speaks unasked.
+type lateStreams struct{ gets atomic.Int32 }
+
+func (l *lateStreams) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodGet && l.gets.Add(1) == 1 {
+		return nil, errors.New("the server is away")
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// A client whose stream cannot be opened tries again, and its session goes on.
+func TestProxyStreamThatCannotBeOpened(t *testing.T) {
+	for _, m := range overHTTP[:2] {
+		late := &lateStreams{}
+		b := behindProxy(t, m, "5/min", mcpdoor.ProxyOptions{Transport: late})
+		s := b.connect("alice", nil)
+		eventually(t, "the client tries again", func() bool { return late.gets.Load() > 1 })
+		if res := call(t, s, "echo"); res.IsError {
+			t.Errorf("a call says %s", text(res))
+		}
 	}
 }
