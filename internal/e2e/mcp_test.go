@@ -25,7 +25,7 @@ func seconds(n int64) string {
 }
 
 func TestRefusedCallerOfToolsWaitsAsTold(t *testing.T) {
-	eachPair(t, false, func(t *testing.T, p pair) {
+	eachPair(t, nil, func(t *testing.T, p pair) {
 		s := p.play(t, "1/2s 1 concurrent", nil)
 		refused := s.call("quick")
 		for range 10 { // the two seconds may end between two calls
@@ -58,7 +58,7 @@ func TestRefusedCallerOfToolsWaitsAsTold(t *testing.T) {
 }
 
 func TestEleventhToolAtOnce(t *testing.T) {
-	eachPair(t, false, func(t *testing.T, p pair) {
+	eachPair(t, nil, func(t *testing.T, p pair) {
 		s := p.play(t, "100000/366d 10 concurrent", nil)
 		calls := s.hang(slots)
 		eleventh := s.call("hang")
@@ -76,6 +76,8 @@ func TestEleventhToolAtOnce(t *testing.T) {
 		}
 		if r := s.call("quick"); !r.done() {
 			t.Errorf("a cheap one: %s", r.text())
+		} else if want := map[bool]string{true: "application/json", false: "text/event-stream"}[p.json]; r.Form != want {
+			t.Errorf("it was answered as %q, want %q", r.Form, want)
 		}
 		s.letGo(calls)
 		s.letGo(s.hang(1)) // at once: whoever has read an answer can go on
@@ -87,7 +89,7 @@ func TestEleventhToolAtOnce(t *testing.T) {
 // The slot of a cancelled call is back when the tool has heard of it. Behind the door of a daemon that can be seen only if the server
 // ends its response, which that in TypeScript does not: then it is back after the wait that was told.
 func TestCancelledTools(t *testing.T) {
-	eachPair(t, false, func(t *testing.T, p pair) {
+	eachPair(t, nil, func(t *testing.T, p pair) {
 		s := p.play(t, "100000/366d 10 concurrent", nil)
 		for _, c := range s.hang(slots) {
 			c.cancel()
@@ -110,7 +112,7 @@ func TestCancelledTools(t *testing.T) {
 }
 
 func TestServerOfMCPIsKilledInMidCall(t *testing.T) {
-	eachPair(t, true, func(t *testing.T, p pair) {
+	eachPair(t, pair.behindDoor, func(t *testing.T, p pair) {
 		first := p.startServer(t)
 		network := redistest.NewProxy(t, strings.TrimPrefix(first.URL, "http://"))
 		s := &scene{pair: p, t: t, client: p.newClient(t), server: first}
@@ -138,7 +140,7 @@ func TestServerOfMCPIsKilledInMidCall(t *testing.T) {
 
 // A session outlives a store that is frozen, and what is counted meanwhile is counted.
 func TestSessionOfMCPWhileTheStoreIsFrozen(t *testing.T) {
-	eachPair(t, false, func(t *testing.T, p pair) {
+	eachPair(t, nil, func(t *testing.T, p pair) {
 		store := redistest.Start(t)
 		s := p.play(t, "20/366d 1 concurrent", store)
 		degraded := func(r reply) bool {

@@ -43,7 +43,8 @@ type reply struct {
 		Code    int64
 		Message string
 	}
-	Marker string // X-Signpost-RateLimit
+	Marker string // X-Signpost-RateLimit of the last response
+	Form   string // its Content-Type
 }
 
 // counted are the counters of a result.
@@ -88,8 +89,8 @@ type running struct {
 // bearing sends every request of a client of MCP with a link.
 type bearing struct {
 	*http.Transport
-	link   string
-	marker atomic.Value // of the last response to a POST: string
+	link string
+	last atomic.Value // the http.Header of the last response to a POST
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -98,7 +99,7 @@ func (b *bearing) RoundTrip(r *http.Request) (*http.Response, error) {
 	r.Header.Set("Authorization", "Bearer "+b.link)
 	resp, err := b.Transport.RoundTrip(r)
 	if err == nil && r.Method == http.MethodPost {
-		b.marker.Store(resp.Header.Get(render.Marker))
+		b.last.Store(resp.Header)
 	}
 	return resp, err
 }
@@ -132,7 +133,9 @@ func (g *goClient) begin(t testing.TB, tool string) running {
 
 func (g *goClient) call(ctx context.Context, tool string) (r reply) {
 	res, err := g.session.CallTool(ctx, &mcp.CallToolParams{Name: tool})
-	r.Marker, _ = g.transport.marker.Load().(string)
+	if last, ok := g.transport.last.Load().(http.Header); ok {
+		r.Marker, r.Form = last.Get(render.Marker), last.Get("Content-Type")
+	}
 	if err == nil {
 		var text []byte
 		if text, err = json.Marshal(res); err == nil {
@@ -186,18 +189,22 @@ func (p pair) String() string {
 	return name + map[bool]string{true: ", JSON", false: ", event streams"}[p.json]
 }
 
-// eachPair runs a test for every pair, those with a daemon only if behind.
-func eachPair(t *testing.T, behind bool, f func(*testing.T, pair)) {
+func (p pair) behindDoor() bool { return !p.middleware } // of a daemon
+
+// eachPair runs a test for every pair that is wanted; nil: all are.
+func eachPair(t *testing.T, wanted func(pair) bool, f func(*testing.T, pair)) {
 	t.Helper()
 	t.Parallel()
-	for _, p := range []pair{
+	for _, kind := range []pair{
 		{scriptedClient: true, scriptedServer: true},
 		{scriptedClient: true, middleware: true},
 		{scriptedServer: true},
 		{},
 	} {
-		for _, p.json = range []bool{false, true} {
-			if behind && p.middleware {
+		for _, json := range []bool{false, true} {
+			p := kind
+			p.json = json
+			if wanted != nil && !wanted(p) {
 				continue
 			}
 			t.Run(p.String(), func(t *testing.T) {

@@ -23,11 +23,12 @@ type Answer = {
 	result?: unknown;
 	error?: { code?: number; message: string }; // what was thrown
 	marker?: string; // of the last response to a POST
+	form?: string; // its Content-Type
 };
 
 let client: Client;
 let transport: StreamableHTTPClientTransport;
-let marker: string | undefined;
+let last: Response | undefined; // to a POST
 const calls = new Map<number, AbortController>();
 
 function say(line: Answer | { trouble: string }): void {
@@ -42,7 +43,7 @@ async function obey(command: Command): Promise<unknown> {
 				fetch: async (url, init) => {
 					const response = await fetch(url, init);
 					if (init?.method === "POST") {
-						marker = response.headers.get("X-Signpost-RateLimit") ?? undefined;
+						last = response;
 					}
 					return response;
 				},
@@ -76,6 +77,8 @@ createInterface({ input: process.stdin })
 			const error = thrown instanceof Error ? thrown : new Error(String(thrown));
 			answer.error = { code: error instanceof McpError ? error.code : undefined, message: error.message };
 		}
-		say({ ...answer, marker });
+		answer.marker = last?.headers.get("X-Signpost-RateLimit") ?? undefined;
+		answer.form = last?.headers.get("Content-Type") ?? undefined;
+		say(answer);
 	})
 	.on("close", () => process.exit());
