@@ -16,7 +16,7 @@ import (
 // A session lives in the server: it goes on through another door, which was started after the first had stopped, and which knows what was counted.
 // The client's streams do not keep the first from stopping, though they would never end.
 func TestSessionOfMCPOverAnotherStartOfTheDoor(t *testing.T) {
-	eachPair(t, true, func(t *testing.T, p pair) {
+	eachPair(t, pair.behindDoor, func(t *testing.T, p pair) {
 		up := p.startServer(t)
 		settings := onDisk(t.TempDir(), "MCP="+up.URL+"/mcp", "MCP_EXPENSIVE=hang", "BOUNDS_LINKS=4/366d 1 concurrent", "DRAIN=1h")
 		first := serve(t, settings...)
