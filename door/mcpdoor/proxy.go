@@ -72,7 +72,8 @@ type ProxyOptions struct {
 // A call keeps its lease until its answer goes past, or the response that should carry it has ended. If the caller goes away before,
 // the lease ends with the call where revision 2026-07-28 or a later one makes that a cancellation, and else when the server has done the work, after ten
 // minutes at most. Of an event stream that the client can resume elsewhere the proxy does not see the end, so the lease is left to end by itself.
-// Neither does it of a call that notifications/cancelled has cancelled, as servers answer it no more: its lease ends by itself, or before with the response.
+// Neither does it of a call that notifications/cancelled has cancelled, or the end of its session, as servers answer it no more: its lease ends by itself,
+// or before with the response.
 //
 // A body that two readers could understand differently, that its header fields contradict, or that holds more than 100 messages, is turned away with an
 // error, uncounted. A call that did not reach the server, or may not have, counts all the same.

@@ -4,6 +4,7 @@
 package mcpdoor
 
 import (
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -53,32 +54,45 @@ func (f *inFlight) leave(x *post) {
 	}
 }
 
-// find returns a call with an id that was not cancelled yet, or nil. Without sessions two may have the same id, but of the slots of one
-// caller one is as good as the other.
-func (f *inFlight) find(s session, id []byte) *sent {
+// find returns a call with an id that was not cancelled yet. Without sessions two may have the same id, but of the slots of one caller one
+// is as good as the other.
+func (f *inFlight) find(s session, id []byte) []*sent {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, c := range f.calls[s] {
 		if sameID(c.message.id, id) && !c.cancelled.Swap(true) {
-			return c
+			return []*sent{c}
 		}
 	}
 	return nil
 }
 
-// cancelOthers is called when the server has taken what the post says. A server does not answer a call that was cancelled, and some
-// never end its response. So the end of the work cannot be seen, and the lease is left to end by itself, unless the response
-// ends before. It is not given back at once, or a caller could have any number of calls at work in a server that heeds
-// no cancellation.
+// all returns every call of a session.
+func (f *inFlight) all(s session) []*sent {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.calls[s])
+}
+
+// cancelOthers is called when the server has taken what the post says, and cancels what it cancels: one call, or all of a session that it
+// ends. A server does not answer a call that was cancelled, and some never end its response. So the end of the work cannot be
+// seen, and the lease is left to end by itself, unless the response ends before. It is not given back at once, or a caller
+// could have any number of calls at work in a server that heeds no cancellation.
 func (x *post) cancelOthers() {
+	if s := x.session(); x.request.Method == http.MethodDelete && s.id != "" {
+		x.proxy.neglect(x.proxy.inFlight.all(s))
+	}
 	for _, n := range x.calls {
-		if n.method != methodCancelled || n.message.request() || n.refusal != nil {
-			continue
+		if n.method == methodCancelled && !n.message.request() && n.refusal == nil {
+			x.proxy.neglect(x.proxy.inFlight.find(x.session(), n.message.cancels))
 		}
-		if c := x.proxy.inFlight.find(x.session(), n.message.cancels); c != nil {
-			c.hold.Neglect()
-			time.AfterFunc(x.proxy.leaseLife, c.forgo)
-		}
+	}
+}
+
+func (p *Proxy) neglect(calls []*sent) {
+	for _, c := range calls {
+		c.hold.Neglect()
+		time.AfterFunc(p.leaseLife, c.forgo)
 	}
 }
 

@@ -16,13 +16,13 @@ import (
 	"github.com/signposthq/signpost"
 )
 
-// mute is a server that takes notifications, and ends the response to a call when it is let go, without an answer.
+// mute is a server that takes notifications and the ends of sessions, and ends the response to a call when it is let go, without an answer.
 type mute struct {
 	url    string
 	begun  chan struct{} // a call has come
 	letGo  chan struct{}
 	hungUp chan struct{} // its client has gone
-	status int           // of its answers to notifications
+	status int           // of its answers to those
 }
 
 func startMute(t *testing.T, events bool) *mute {
@@ -33,7 +33,7 @@ func startMute(t *testing.T, events bool) *mute {
 		if err != nil {
 			t.Error(err)
 		}
-		if strings.Contains(string(body), `"notifications/`) {
+		if r.Method == http.MethodDelete || strings.Contains(string(body), `"notifications/`) {
 			w.WriteHeader(m.status)
 			return
 		}
@@ -66,7 +66,7 @@ type cancelledCall struct {
 	gone   chan struct{} // closed when the client has an answer, or has hung up
 }
 
-func startCall(t *testing.T, events bool, leaseLife time.Duration) *cancelledCall {
+func startCall(t *testing.T, events bool, session string, leaseLife time.Duration) *cancelledCall {
 	t.Helper()
 	c := &cancelledCall{&bench{t: t, store: newStore()}, startMute(t, events), nil, make(chan struct{})}
 	p := newProxy(t, c.store, c.up.url, "100/min, 1 concurrent", oneSlot)
@@ -77,7 +77,10 @@ func startCall(t *testing.T, events bool, leaseLife time.Duration) *cancelledCal
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
 	c.hangUp = cancel
-	r := c.request(ctx, callMessage(`"a"`, "slow"), "Mcp-Session-Id", "s")
+	r := c.request(ctx, callMessage(`"a"`, "slow"))
+	if session != "" {
+		r.Header.Set("Mcp-Session-Id", session)
+	}
 	go func() {
 		defer close(c.gone)
 		if res, err := http.DefaultClient.Do(r); err == nil {
@@ -98,6 +101,18 @@ func (c *cancelledCall) cancel(caller, session, id string) {
 	}
 }
 
+// end ends a session.
+func (c *cancelledCall) end(caller, session string) {
+	c.t.Helper()
+	r := c.request(c.t.Context(), "", "Authorization", "Bearer "+caller)
+	if r.Method = http.MethodDelete; session != "" {
+		r.Header.Set("Mcp-Session-Id", session)
+	}
+	if res, _ := c.do(r); res.StatusCode != c.up.status {
+		c.t.Fatalf("the end of the session: %d", res.StatusCode)
+	}
+}
+
 func eitherForm(t *testing.T, f func(t *testing.T, events bool)) {
 	t.Helper()
 	t.Run("JSON", func(t *testing.T) { f(t, false) })
@@ -109,7 +124,7 @@ func eitherForm(t *testing.T, f func(t *testing.T, events bool)) {
 func TestProxyCancelledCallThatEnds(t *testing.T) {
 	eitherForm(t, func(t *testing.T, events bool) {
 		for _, hangsUp := range []bool{false, true} {
-			c := startCall(t, events, signpost.LeaseLife)
+			c := startCall(t, events, "s", signpost.LeaseLife)
 			c.cancel("alice", "s", `"a"`)
 			if hangsUp {
 				c.hangUp()
@@ -127,15 +142,19 @@ func TestProxyCancelledCallThatEnds(t *testing.T) {
 
 // If it does not end it, and the client has gone, the proxy goes too, once there is no lease to give back.
 func TestProxyCancelledCallThatNeverEnds(t *testing.T) {
-	for _, id := range []string{`"a"`, `"\u0061"`} {
+	for _, cancel := range []func(*cancelledCall){
+		func(c *cancelledCall) { c.cancel("alice", "s", `"a"`) },
+		func(c *cancelledCall) { c.cancel("alice", "s", `"\u0061"`) },
+		func(c *cancelledCall) { c.end("alice", "s") },
+	} {
 		eitherForm(t, func(t *testing.T, events bool) {
-			for _, first := range []string{"cancel", "hang up"} {
-				c := startCall(t, events, 0)
-				if first == "hang up" {
+			for _, hangsUpFirst := range []bool{false, true} {
+				c := startCall(t, events, "s", 0)
+				if hangsUpFirst {
 					c.hangUp()
 					<-c.gone
 				}
-				c.cancel("alice", "s", id)
+				cancel(c)
 				c.hangUp()
 				<-c.up.hungUp
 			}
@@ -146,23 +165,29 @@ func TestProxyCancelledCallThatNeverEnds(t *testing.T) {
 // Only who has sent a call can cancel it, and only if the server hears of it. Any other goes on without its client, as it would have.
 func TestProxyCancelsNothingElse(t *testing.T) {
 	for _, o := range []struct {
-		name, caller, session, id string
-		status                    int
+		name    string
+		session string // of the call
+		status  int    // of the server's answer
+		cancel  func(*cancelledCall)
 	}{
-		{"another id", "alice", "s", `"b"`, 202},
-		{"no id", "alice", "s", `{"a":1}`, 202},
-		{"another session", "alice", "x", `"a"`, 202},
-		{"another caller", "bob", "s", `"a"`, 202},
-		{"the server does not know the session", "alice", "s", `"a"`, 404},
+		{"another id", "s", 202, func(c *cancelledCall) { c.cancel("alice", "s", `"b"`) }},
+		{"no id", "s", 202, func(c *cancelledCall) { c.cancel("alice", "s", `{"a":1}`) }},
+		{"another session", "s", 202, func(c *cancelledCall) { c.cancel("alice", "x", `"a"`) }},
+		{"another caller", "s", 202, func(c *cancelledCall) { c.cancel("bob", "s", `"a"`) }},
+		{"the server does not know the session", "s", 404, func(c *cancelledCall) { c.cancel("alice", "s", `"a"`) }},
+		{"the end of another session", "s", 202, func(c *cancelledCall) { c.end("alice", "x") }},
+		{"the end of the session for another caller", "s", 202, func(c *cancelledCall) { c.end("bob", "s") }},
+		{"the server has no end of sessions", "s", 405, func(c *cancelledCall) { c.end("alice", "s") }},
+		{"the end of no session", "", 202, func(c *cancelledCall) { c.end("alice", "") }},
 	} {
 		t.Run(o.name, func(t *testing.T) {
 			eitherForm(t, func(t *testing.T, events bool) {
-				c := startCall(t, events, 0)
+				c := startCall(t, events, o.session, 0)
 				c.up.status = o.status
-				c.cancel(o.caller, o.session, o.id)
+				o.cancel(c)
 				c.hangUp()
 				<-c.gone
-				other := startCall(t, events, 0)
+				other := startCall(t, events, "s", 0)
 				other.cancel("alice", "s", `"a"`)
 				other.hangUp()
 				<-other.up.hungUp // which so much later is seen
