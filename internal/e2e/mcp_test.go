@@ -111,6 +111,29 @@ func TestCancelledTools(t *testing.T) {
 	})
 }
 
+// A client that ends its session in mid-call has its slots back, too: at once if the server ends its responses then, and else after the wait
+// that another is told. The client in Go waits for its calls before, and so does the server in Go.
+func TestSessionOfMCPEndsInMidCall(t *testing.T) {
+	eachPair(t, pair.inTypeScript, func(t *testing.T, p pair) {
+		s := p.play(t, "100000/366d 10 concurrent", nil)
+		calls := s.hang(slots)
+		s.end()
+		for _, c := range calls {
+			if r := await(t, c.answer); r.Error == nil {
+				t.Errorf("a call of a session that was ended: %s", r.text())
+			}
+		}
+		if p.json {
+			told := newClient(t).take(t, s.daemon, map[string]any{"link": s.link, "expensive": true})
+			if told.Admitted || told.RetryAfterSeconds > core.Seconds(core.LeaseLife) {
+				t.Fatalf("the slots of calls that may go on were given back, or held longer than a lease: %+v", told)
+			}
+			<-time.After(time.Duration(told.RetryAfterSeconds) * time.Second)
+		}
+		s.wantFree(slots)
+	})
+}
+
 func TestServerOfMCPIsKilledInMidCall(t *testing.T) {
 	eachPair(t, pair.behindDoor, func(t *testing.T, p pair) {
 		first := p.startServer(t)

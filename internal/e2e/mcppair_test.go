@@ -189,7 +189,8 @@ func (p pair) String() string {
 	return name + map[bool]string{true: ", JSON", false: ", event streams"}[p.json]
 }
 
-func (p pair) behindDoor() bool { return !p.middleware } // of a daemon
+func (p pair) behindDoor() bool   { return !p.middleware } // of a daemon
+func (p pair) inTypeScript() bool { return p.scriptedClient && p.scriptedServer }
 
 // eachPair runs a test for every pair that is wanted; nil: all are.
 func eachPair(t *testing.T, wanted func(pair) bool, f func(*testing.T, pair)) {
