@@ -4,9 +4,15 @@
 package mcpdoor
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -66,6 +72,59 @@ func TestNothingIsKeptOfARequest(t *testing.T) {
 	if inside != 1 || count() != 0 {
 		t.Errorf("%d requests during one, %d after it", inside, count())
 	}
+}
+
+// What a large message costs on top of a proxy that streams it is one copy, made in three steps that grow.
+func TestProxyCopiesAMessageOnce(t *testing.T) {
+	upstream := &url.URL{Scheme: "http", Host: "upstream", Path: "/mcp"}
+	proxy, err := NewProxy(signpost.New(memory.New(memory.Options{}), signpost.Options{}), ProxyOptions{
+		Identify: func(*http.Request) (httpdoor.Caller, error) {
+			return httpdoor.Caller{Key: key, Bound: signpost.MustParseBound("4294967294/hour")}, nil
+		},
+		Upstream: upstream, Transport: discarding{}, MaxBody: 4 << 20,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := &httputil.ReverseProxy{Transport: discarding{}, FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(upstream); r.SetXForwarded() }}
+	for _, size := range []int{256 << 10, 1 << 20} {
+		body := []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"` + strings.Repeat("x", size) + `"}}}`)
+		cost := func(h http.Handler) int64 {
+			call := func() {
+				r := httptest.NewRequest("POST", "/mcp", bytes.NewReader(body))
+				r.Header.Set("Content-Type", "application/json")
+				w := httptest.NewRecorder()
+				if h.ServeHTTP(w, r); w.Code != http.StatusOK {
+					t.Fatalf("status %d: %s", w.Code, w.Body)
+				}
+			}
+			call()
+			const calls = 20
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			for range calls {
+				call()
+			}
+			runtime.ReadMemStats(&after)
+			return int64(after.TotalAlloc-before.TotalAlloc) / calls
+		}
+		if extra := cost(proxy) - cost(plain); extra > int64(size)*6/5+32<<10 {
+			t.Errorf("a message of %d bytes costs %d bytes on top of a plain proxy", len(body), extra)
+		}
+	}
+}
+
+// discarding is a server that has read the whole request when it answers.
+type discarding struct{}
+
+func (discarding) RoundTrip(r *http.Request) (*http.Response, error) {
+	if _, err := io.Copy(io.Discard, r.Body); err != nil {
+		return nil, err
+	}
+	return &http.Response{
+		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
+		Body: io.NopCloser(strings.NewReader(`{"jsonrpc":"2.0","id":1,"result":{}}`)),
+	}, nil
 }
 
 func BenchmarkMiddleware(b *testing.B) {

@@ -4,6 +4,7 @@
 package mcpdoor
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -293,11 +294,28 @@ func (c *cursor) text() (string, bool) {
 	if value[0] != '"' {
 		return "", false
 	}
+	if inner := value[1 : len(value)-1]; bytes.IndexByte(inner, '\\') < 0 {
+		return string(inner), true
+	}
 	var s string
 	if err := json.Unmarshal(value, &s); err != nil {
 		panic("mcpdoor: valid JSON cannot be read: " + err.Error())
 	}
 	return s, true
+}
+
+// quoted reads the rest of a string.
+func (c *cursor) quoted() {
+	for {
+		rest := c.b[c.at:]
+		end := bytes.IndexByte(rest, '"')
+		escape := bytes.IndexByte(rest[:end], '\\')
+		if escape < 0 {
+			c.at += end + 1
+			return
+		}
+		c.at += escape + 2
+	}
 }
 
 // skip reads a value. It returns a fault if the value is nested too deep.
@@ -306,12 +324,8 @@ func (c *cursor) skip() *fault {
 	for {
 		switch c.next() {
 		case '"':
-			for c.at++; c.b[c.at] != '"'; c.at++ {
-				if c.b[c.at] == '\\' {
-					c.at++
-				}
-			}
 			c.at++
+			c.quoted()
 		case '{', '[':
 			depth++
 			deepest = max(deepest, depth)

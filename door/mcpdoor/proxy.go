@@ -119,6 +119,7 @@ func NewProxy(l *signpost.Limiter, o ProxyOptions) (*Proxy, error) {
 	p.reverse = &httputil.ReverseProxy{
 		Transport:      o.Transport,
 		FlushInterval:  -1,
+		BufferPool:     &buffers{},
 		Rewrite:        p.rewrite,
 		ModifyResponse: func(resp *http.Response) error { return postOf(resp.Request.Context()).answered(resp) },
 		ErrorHandler:   func(w http.ResponseWriter, r *http.Request, err error) { postOf(r.Context()).failed(w, err) },

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -67,12 +68,18 @@ func (x *post) hurry(w http.ResponseWriter) (done func()) {
 }
 
 // readAll reads a body of a declared length, or of an unknown one below 0, and no more than one byte above a limit. What it holds grows
-// with what the client has sent, not with what it has declared.
+// with what the client has sent, not with what it has declared: to eight times as much if the length is known, which leaves little to copy, and else
+// to twice as much.
 func readAll(r io.Reader, declared, most int64) ([]byte, error) {
+	const begin = 4096 + 1 // one more, to see the end, or that there is more
+	first, growth := min(most+1, begin), int64(2)
 	if declared >= 0 {
-		most = declared
+		most, growth = declared, 8
+		for first = most + 1; first > begin; {
+			first = (first + growth - 1) / growth
+		}
 	}
-	b := make([]byte, 0, min(most, 4096)+1) // one more, to see the end, or that there is more
+	b := make([]byte, 0, first)
 	for {
 		n, err := r.Read(b[len(b):cap(b)])
 		b = b[:len(b)+n]
@@ -82,7 +89,24 @@ func readAll(r io.Reader, declared, most int64) ([]byte, error) {
 		case err != nil || int64(len(b)) > most:
 			return b, err
 		case len(b) == cap(b):
-			b = append(make([]byte, 0, min(2*int64(cap(b)), most+1)), b...)
+			b = append(make([]byte, 0, min(growth*int64(cap(b)), most+1)), b...)
 		}
 	}
 }
+
+// copySize is how much of a response passes at once.
+const copySize = 32 << 10
+
+// buffers are what responses pass through. A response of a tool is short, and would otherwise cost more for its buffer than for all else.
+type buffers struct{ pool sync.Pool }
+
+// Get implements httputil.BufferPool.
+func (b *buffers) Get() []byte {
+	if p, ok := b.pool.Get().(*[copySize]byte); ok {
+		return p[:]
+	}
+	return make([]byte, copySize)
+}
+
+// Put implements httputil.BufferPool.
+func (b *buffers) Put(p []byte) { b.pool.Put((*[copySize]byte)(p)) }
