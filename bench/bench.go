@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Signpost Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bench measures signpost beside other limiters, beside a bare log on disk and beside a bare HTTP
-// handler. The program in cmd/report runs it all and writes docs/benchmarks.md.
+// Package bench measures signpost beside other limiters, beside a bare log on disk, beside a bare HTTP
+// handler and beside a bare MCP server. The program in cmd/report runs it all and writes docs/benchmarks.md.
 //
 // It is a module of its own so that the rivals never enter the product's dependencies.
 package bench

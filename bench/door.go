@@ -93,26 +93,19 @@ type doorSetup struct {
 
 // newDoor returns a door over a store, and a request of each link that it knows.
 func newDoor(store signpost.Store, s doorSetup) ([]*http.Request, *httpdoor.Door, error) {
-	bound, err := signpost.NewBound(signpost.MaxConcurrent, Windows(2, s.limit)...)
+	links, err := newLinks(s.links, s.limit)
 	if err != nil {
-		return nil, nil, fmt.Errorf("make bound: %w", err)
+		return nil, nil, err
 	}
-	registry := memory.NewLinks()
 	requests := make([]*http.Request, s.links)
-	for i := range requests {
-		l := link.Mint()
-		if err := registry.Add(context.Background(), link.NewRecord(l, link.Owner, "bench", time.Now())); err != nil {
-			return nil, nil, fmt.Errorf("add link: %w", err)
-		}
-		request, err := http.NewRequest(http.MethodGet, "/", nil)
-		if err != nil {
+	for i, l := range links.all {
+		if requests[i], err = http.NewRequest(http.MethodGet, "/", nil); err != nil {
 			return nil, nil, fmt.Errorf("make request: %w", err)
 		}
-		request.Header.Set("Authorization", "Bearer "+l.Reveal())
-		requests[i] = request
+		requests[i].Header.Set("Authorization", "Bearer "+l.Reveal())
 	}
 	door, err := httpdoor.New(signpost.New(store, signpost.Options{}), httpdoor.Options{
-		Identify:      httpdoor.Links(registry, bound),
+		Identify:      httpdoor.Links(links.registry, links.bound),
 		Classify:      func(*http.Request) httpdoor.Work { return s.work },
 		BeforeHandler: s.before,
 	})
@@ -120,6 +113,48 @@ func newDoor(store signpost.Store, s doorSetup) ([]*http.Request, *httpdoor.Door
 		return nil, nil, fmt.Errorf("make door: %w", err)
 	}
 	return requests, door, nil
+}
+
+// benchLinks are links, the registry that knows them, and what each is held to.
+type benchLinks struct {
+	all      []link.Link
+	registry *memory.Links
+	bound    signpost.Bound
+}
+
+// newLinks mints links that may do so much in a minute and in an hour.
+func newLinks(n int, limit uint32) (*benchLinks, error) {
+	bound, err := signpost.NewBound(signpost.MaxConcurrent, Windows(2, limit)...)
+	if err != nil {
+		return nil, fmt.Errorf("make bound: %w", err)
+	}
+	ls := &benchLinks{registry: memory.NewLinks(), bound: bound}
+	for range n {
+		l := link.Mint()
+		if err := ls.registry.Add(context.Background(), link.NewRecord(l, link.Owner, "bench", time.Now())); err != nil {
+			return nil, fmt.Errorf("add link: %w", err)
+		}
+		ls.all = append(ls.all, l)
+	}
+	return ls, nil
+}
+
+// charged returns what all of them were charged in this hour.
+func (ls *benchLinks) charged(limiter *signpost.Limiter) (int, error) {
+	sum := 0
+	for _, l := range ls.all {
+		record, err := ls.registry.Resolve(context.Background(), l.Hash())
+		if err != nil {
+			return 0, fmt.Errorf("find link: %w", err)
+		}
+		d, err := limiter.Peek(context.Background(), signpost.Request{Key: record.Key(), Bound: ls.bound})
+		if err != nil {
+			return 0, fmt.Errorf("ask what was charged: %w", err)
+		}
+		hour := d.Windows()[1]
+		sum += int(hour.Used)
+	}
+	return sum, nil
 }
 
 // response has the faces of net/http's own, and keeps nothing but the fields and the status.

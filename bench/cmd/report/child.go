@@ -22,6 +22,7 @@ type job struct {
 	Heap    *heapJob          `json:",omitempty"`
 	Durable *bench.DurableRun `json:",omitempty"`
 	Door    *bench.DoorRun    `json:",omitempty"`
+	MCP     *bench.MCPRun     `json:",omitempty"`
 	Flush   *bench.FlushRun   `json:",omitempty"`
 	Shared  *bench.SharedRun  `json:",omitempty"`
 	Links   *bench.LinksRun   `json:",omitempty"`
@@ -75,6 +76,8 @@ func (j job) do() (any, error) {
 		return j.Links.Do()
 	case j.Door != nil:
 		return j.Door.Do()
+	case j.MCP != nil:
+		return j.MCP.Do()
 	case j.Flush != nil:
 		return j.Flush.Do()
 	}

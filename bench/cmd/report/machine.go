@@ -24,7 +24,7 @@ func machine(o options, idle idleness) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "Measured on %s: %s, GOMAXPROCS %d, %s, %s %s, files on %s. ",
 		time.Now().UTC().Format(time.DateOnly), cpu(), runtime.GOMAXPROCS(0), runtime.Version(), runtime.GOOS, kernel(), fileSystem(o.dir))
-	fmt.Fprintf(&s, "%d rounds; %v a measurement in memory, %v on disk, %v of the HTTP door.", o.rounds, o.memoryTime, o.diskTime, o.doorTime)
+	fmt.Fprintf(&s, "%d rounds; %v a measurement in memory, %v on disk, %v of the HTTP door, %v of the MCP door.", o.rounds, o.memoryTime, o.diskTime, o.doorTime, o.mcpTime)
 	if share, ok := idle.others(); ok {
 		fmt.Fprintf(&s, " Other processes used %.1f %% of one core meanwhile.", 100*share)
 	}
@@ -40,7 +40,8 @@ func versions() []string {
 	var vs []string
 	for _, dep := range info.Deps {
 		if slices.ContainsFunc(bench.Limiters(), func(l bench.Limiter) bool { return l.Package == dep.Path }) ||
-			slices.ContainsFunc(bench.SharedSubjects(), func(s bench.Shared) bool { return s.Package == dep.Path }) {
+			slices.ContainsFunc(bench.SharedSubjects(), func(s bench.Shared) bool { return s.Package == dep.Path }) ||
+			dep.Path == bench.MCPPackage {
 			vs = append(vs, dep.Path+" "+dep.Version)
 		}
 	}

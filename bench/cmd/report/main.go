@@ -41,6 +41,7 @@ type options struct {
 	memoryTime time.Duration
 	diskTime   time.Duration
 	doorTime   time.Duration
+	mcpTime    time.Duration
 	fleetTime  time.Duration
 	heapKeys   int
 	dir        string
@@ -58,6 +59,7 @@ func run(ctx context.Context, args []string) error {
 	flags.DurationVar(&o.memoryTime, "memory-time", 200*time.Millisecond, "length of one measurement in memory")
 	flags.DurationVar(&o.diskTime, "disk-time", 1500*time.Millisecond, "length of one measurement on disk")
 	flags.DurationVar(&o.doorTime, "door-time", 500*time.Millisecond, "length of one measurement of the HTTP door")
+	flags.DurationVar(&o.mcpTime, "mcp-time", time.Second, "length of one measurement of the MCP door")
 	flags.DurationVar(&o.fleetTime, "fleet-time", time.Second, "length of one measurement on a Redis server")
 	flags.IntVar(&o.heapKeys, "heap-keys", 1_000_000, "keys of the heap measurement")
 	flags.StringVar(&o.dir, "dir", os.TempDir(), "where files are made; its disk is what is measured")
@@ -123,6 +125,7 @@ var sections = []section{
 	{"heap", measureHeap},
 	{"disk", measureDisk},
 	{"door", measureDoor},
+	{"mcp", measureMCP},
 	{"fleet", measureFleet},
 	{"links", measureLinks},
 }
