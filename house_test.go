@@ -169,12 +169,37 @@ func selected(n ast.Node, pkg string) (name string, ok bool) {
 	return sel.Sel.Name, ok && id.Name == pkg
 }
 
+// head is how a file begins, in Go and in TypeScript.
+const head = "// SPDX-FileCopyrightText: 2026 The Signpost Authors\n// SPDX-License-Identifier: Apache-2.0\n\n"
+
 func TestFileHeads(t *testing.T) {
-	const head = "// SPDX-FileCopyrightText: 2026 The Signpost Authors\n// SPDX-License-Identifier: Apache-2.0\n\n"
 	for _, s := range sources(t) {
 		if !s.made && !strings.HasPrefix(string(s.text), head) {
 			t.Errorf("%s does not begin with the licence and an empty line:\n%s", s.path, head)
 		}
+	}
+}
+
+func TestFileHeadsInTypeScript(t *testing.T) {
+	found := 0
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == ".git" || d.Name() == "node_modules" || d.Name() == "dist"):
+			return fs.SkipDir
+		case d.IsDir() || filepath.Ext(name) != ".ts":
+			return nil
+		}
+		found++
+		text, err := os.ReadFile(name)
+		if err == nil && !strings.HasPrefix(string(text), head) {
+			t.Errorf("%s does not begin with the licence and an empty line:\n%s", name, head)
+		}
+		return err
+	})
+	if err != nil || found == 0 {
+		t.Fatalf("looked at %d files: %v", found, err)
 	}
 }
 
