@@ -21,6 +21,7 @@ test: needs check unit ## install what the tests need, then check and test every
 # The race detector needs a C compiler. The clients and servers of MCP in TypeScript have packages of npm.
 needs:
 	scripts/needs gcc=gcc,libc6-dev git curl nginx redis-server node=nodejs npm
+	@scripts/valkey >/dev/null
 	@for dir in internal/e2e/testdata/mcp examples/mcp-proxy; do \
 		[ $$dir/node_modules/.package-lock.json -nt $$dir/package-lock.json ] || npm ci --prefix $$dir --ignore-scripts --loglevel=error >/dev/null || exit; \
 	done
@@ -34,9 +35,10 @@ check: ## format, vet, staticcheck, known vulnerabilities
 	cd bench && go run $(STATICCHECK) ./...
 	scripts/vulncheck $(GOVULNCHECK)
 
-# The packages are tested two at a time, as they start servers and kill them.
+# The packages are tested two at a time, as they start servers and kill them. What asks Redis is tested on Valkey as well.
 unit:
 	go test -race -p 2 -timeout 10m ./...
+	SIGNPOST_TEST_REDIS=$$(scripts/valkey) go test -race -p 2 -timeout 10m ./store/redis ./store/homes
 	cd bench && go test -timeout 5m ./...
 
 fuzz: ## fuzz every parser for FUZZTIME each

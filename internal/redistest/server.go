@@ -108,12 +108,13 @@ func (s *Server) Restart() {
 // Launch is Restart that does not wait for an answer.
 func (s *Server) Launch() {
 	s.t.Helper()
-	s.cmd = exec.Command(cmp.Or(os.Getenv("SIGNPOST_TEST_REDIS"), "redis-server"), s.args...)
+	program := cmp.Or(os.Getenv("SIGNPOST_TEST_REDIS"), "redis-server")
+	s.cmd = exec.Command(program, s.args...)
 	s.output.Reset()
 	s.cmd.Stdout, s.cmd.Stderr = &s.output, &s.output
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := s.cmd.Start(); err != nil {
-		s.t.Fatalf("start redis-server (scripts/needs redis-server installs it): %v", err)
+		s.t.Fatalf("start %s (make needs installs it): %v", program, err)
 	}
 	s.exited = make(chan struct{})
 	go func(cmd *exec.Cmd, exited chan struct{}) {

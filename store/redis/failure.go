@@ -30,8 +30,13 @@ var untouched = map[string]bool{
 	"MISCONF": true, "NOREPLICAS": true, "MOVED": true, "ASK": true, "NOAUTH": true, "WRONGPASS": true, "NOSCRIPT": true,
 }
 
-// notCharged says of an error that nothing was charged.
-func notCharged(err error) error { return fmt.Errorf("%w: %w", signpost.ErrNotCharged, err) }
+// notCharged says of an error that nothing was charged, to those who ask and not in its words.
+func notCharged(err error) error { return notChargedError{err} }
+
+type notChargedError struct{ error }
+
+// Unwrap lets errors.Is and errors.As see both.
+func (e notChargedError) Unwrap() []error { return []error{e.error, signpost.ErrNotCharged} }
 
 // codeOf returns the first word of an error that a server answered, or that a command of a script met. Redis 6, KeyDB and
 // Dragonfly put the latter at the end of an error of the script:
@@ -62,9 +67,10 @@ func inWords(ctx context.Context, err error) error {
 	if refused, ok := rueidis.IsRedisErr(err); ok {
 		text, _, _ := strings.Cut(refused.Error(), ". ") // some go on for a page
 		switch code := codeOf(refused); {
-		case code == "WRONGPASS", code == "NOAUTH", strings.HasPrefix(text, "ERR AUTH"):
+		case code == "WRONGPASS", code == "NOAUTH":
 			return fmt.Errorf("%w: %s; check the user and the password", signpost.ErrStoreAuth, text)
-		case code == "NOPERM", strings.Contains(text, "The user executing the script"):
+		// What a script may not do: the words are those of Redis 7.0, and of Redis since 7.2 and Valkey.
+		case code == "NOPERM", strings.Contains(text, "The user executing the script"), strings.Contains(text, "ACL failure in script"):
 			return fmt.Errorf("%w: %s; see docs/fleet.md for what the user must be allowed", signpost.ErrStoreAuth, text)
 		case code == "DENIED":
 			return fmt.Errorf("%w: %s; give the server a password", signpost.ErrStoreAuth, text)

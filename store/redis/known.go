@@ -19,6 +19,8 @@ const (
 	// recheck is how long a record serves without a word from the server. Changes are pushed; this bounds what
 	// a push that never came can do.
 	recheck = 30 * time.Second
+	// readTries is how often a record is read that changes all the while, until it is used and not remembered.
+	readTries = 3
 	// restTime is how long the server is left alone after it did not answer.
 	restTime = 500 * time.Millisecond
 	// noteEvery is how often a link's last use is written.
@@ -29,19 +31,25 @@ const (
 
 // known are the records that a process has read.
 type known struct {
-	began   time.Time
-	changes atomic.Uint64 // counts what was pushed, so that an answer that is older than a push is not remembered
-	asleep  atomic.Int64  // until when the server is left alone, by the monotonic clock; 0: it answers
+	began  time.Time
+	asleep atomic.Int64 // until when the server is left alone, by the monotonic clock; 0: it answers
 
 	mu      sync.RWMutex
 	epoch   uint64 // counts the connections that were lost: what was pushed meanwhile, nobody knows
 	records map[string]remembered
+	lookups map[*lookup]struct{}
+}
+
+// lookup is a record being read. What is pushed meanwhile can be newer than the answer.
+type lookup struct {
+	id       string
+	outdated bool
 }
 
 type remembered struct {
 	record link.Record
-	at     time.Time     // when it was read, by the server's clock
-	read   time.Duration // the same by the monotonic clock
+	at     time.Time     // the server's clock when it was asked, at the latest
+	read   time.Duration // the same instant by the monotonic clock
 	epoch  uint64
 }
 
@@ -53,7 +61,9 @@ func (r *remembered) live(h link.Hash, now time.Duration) (link.Record, error) {
 	return r.record, nil
 }
 
-func (k *known) init() { k.began, k.records = time.Now(), make(map[string]remembered) }
+func (k *known) init() {
+	k.began, k.records, k.lookups = time.Now(), make(map[string]remembered), make(map[*lookup]struct{})
+}
 
 func (k *known) now() time.Duration { return time.Since(k.began) }
 
@@ -71,12 +81,29 @@ func (r *remembered) sure(k *known, now time.Duration) bool {
 	return r.epoch == k.epoch && now-r.read < recheck
 }
 
-// put remembers a record that was read, unless something has changed since it was asked for.
-func (k *known) put(id string, r remembered, changes uint64) {
+// look tells that a record is going to be asked for. It has to end.
+func (k *known) look(id string) *lookup {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.changes.Load() != changes {
-		return
+	r := &lookup{id: id}
+	k.lookups[r] = struct{}{}
+	return r
+}
+
+// end ends a lookup that came to nothing.
+func (k *known) end(r *lookup) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.lookups, r)
+}
+
+// put remembers what was read, and reports whether it did: not if it has changed since it was asked for. It ends the lookup.
+func (k *known) put(r *lookup, what remembered) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.lookups, r)
+	if r.outdated {
+		return false
 	}
 	if len(k.records) >= maxKnown {
 		for any := range k.records {
@@ -84,15 +111,18 @@ func (k *known) put(id string, r remembered, changes uint64) {
 			break
 		}
 	}
-	r.epoch = k.epoch
-	k.records[id] = r
+	what.epoch = k.epoch
+	k.records[r.id] = what
+	return true
 }
 
 // forget drops a record that has changed. It does not serve again before it was read, whatever happens to the server.
 func (k *known) forget(id string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.changes.Add(1)
+	for r := range k.lookups {
+		r.outdated = r.outdated || r.id == id
+	}
 	delete(k.records, id)
 }
 
@@ -100,7 +130,9 @@ func (k *known) forget(id string) {
 func (k *known) doubt() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.changes.Add(1)
+	for r := range k.lookups {
+		r.outdated = true
+	}
 	k.epoch++
 }
 

@@ -132,21 +132,33 @@ func (l *Links) Resolve(ctx context.Context, h link.Hash) (link.Record, error) {
 	if l.closed.Load() || !l.known.mayAsk(now) {
 		return l.stale(have, ok, h, errors.New("it did not answer a moment ago"))
 	}
-	changes := l.known.changes.Load()
-	at, records, err := l.read(ctx, []string{id})
-	if err != nil {
-		if ctx.Err() == nil {
-			l.known.rest(now)
+	// A link is often used in the moment after it was minted, while that is still being pushed. It is read again then, so that it is
+	// remembered: who has seen a link goes on with it when the server fails.
+	for try := 1; ; try++ {
+		lookup := l.known.look(id)
+		at, records, err := l.read(ctx, []string{id})
+		if err != nil || len(records) == 0 {
+			l.known.end(lookup)
 		}
-		return l.stale(have, ok, h, err)
+		switch {
+		case err != nil:
+			if ctx.Err() == nil {
+				l.known.rest(now)
+			}
+			return l.stale(have, ok, h, err)
+		case len(records) == 0:
+			l.known.answered()
+			return link.Record{}, link.ErrUnknown
+		}
+		l.known.answered()
+		// The server looked at its clock at some instant since it was asked. Were that taken for the first of them, links would end early.
+		answered := l.known.now()
+		have, ok = remembered{record: records[0], at: at.Add(now - answered), read: now}, true
+		if l.known.put(lookup, have) || try == readTries {
+			return have.live(h, answered)
+		}
+		now = answered
 	}
-	l.known.answered()
-	if len(records) == 0 {
-		return link.Record{}, link.ErrUnknown
-	}
-	have = remembered{record: records[0], at: at, read: now}
-	l.known.put(id, have, changes)
-	return have.live(h, now)
 }
 
 // stale answers from memory when the server cannot be read.

@@ -6,6 +6,7 @@ package redis_test
 import (
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -52,21 +53,50 @@ func resolve(t testing.TB, l *redis.Links, r link.Record) error {
 	return err
 }
 
-// warm resolves links until that costs no round trip. The push about a link that was just added may come while it is read,
-// and then it is read once more.
+// warm resolves links once, after which that costs no round trip.
 func warm(t testing.TB, server *redistest.Server, all []*redis.Links, records ...link.Record) {
 	t.Helper()
-	server.Eventually("the links are warm", func() bool {
-		server.Forget()
-		for _, l := range all {
-			for _, r := range records {
-				if err := resolve(t, l, r); err != nil {
-					t.Fatalf("resolve: %v", err)
-				}
+	for _, l := range all {
+		for _, r := range records {
+			if err := resolve(t, l, r); err != nil {
+				t.Fatalf("resolve: %v", err)
 			}
 		}
-		return server.Calls("hmget") == 0
+	}
+	server.Forget()
+}
+
+// Who has resolved a link knows it from then on, though it was minted elsewhere a moment before, and others change all the while.
+func TestLinksAreKnownOnceResolved(t *testing.T) {
+	server := redistest.Start(t)
+	here, there := openLinks(t, redis.Options{URL: server.URL()}), openLinks(t, redis.Options{URL: server.URL()})
+	over := make(chan struct{})
+	var minting sync.WaitGroup
+	minting.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			default:
+				mint(t, there)
+			}
+		}
 	})
+	var minted []link.Record
+	for range 300 {
+		minted = append(minted, mint(t, there))
+		if err := resolve(t, here, minted[len(minted)-1]); err != nil {
+			t.Fatalf("resolve: %v", err)
+		}
+	}
+	close(over)
+	minting.Wait()
+	server.Kill()
+	for i, r := range minted {
+		if err := resolve(t, here, r); err != nil {
+			t.Fatalf("link %d of %d, which was resolved before: %v", i, len(minted), err)
+		}
+	}
 }
 
 // A link that is in use costs nothing, and one process's revocation holds in the others at once.
