@@ -275,7 +275,8 @@ func (p pair) startServer(t *testing.T) *served {
 	return startUpstream(t, env...)
 }
 
-const patientOfStore = 100 * time.Millisecond
+// patientOfStore is long enough for a store on a machine that is busy.
+const patientOfStore = time.Second
 
 func (s *scene) serveBehindDoor(upstream, bound string, store *redistest.Server) {
 	s.t.Helper()
