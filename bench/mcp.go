@@ -48,6 +48,7 @@ type MCPRun struct {
 	Subject  string
 	Argument int  // bytes
 	Stream   bool // the answers are event streams, else JSON
+	Raw      bool // the SDK hands the tool its argument unread, else decoded and checked, as its documentation has it
 	Callers  int
 	For      time.Duration // after a warm-up of a quarter of it
 }
@@ -158,7 +159,11 @@ func (r MCPRun) serve() (mcpServed, error) {
 	}
 	limiter := signpost.New(memory.New(memory.Options{}), signpost.Options{})
 	server := mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
-	server.AddTool(&mcp.Tool{Name: mcpTool, InputSchema: map[string]any{"type": "object"}}, lengthOf)
+	if r.Raw {
+		server.AddTool(&mcp.Tool{Name: mcpTool, InputSchema: map[string]any{"type": "object"}}, lengthOfRaw)
+	} else {
+		mcp.AddTool(server, &mcp.Tool{Name: mcpTool}, lengthOf)
+	}
 	handler := http.Handler(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{JSONResponse: !r.Stream}))
 	var charges mcpdoor.Charges
 	switch r.Subject {
@@ -222,9 +227,22 @@ func plainProxy(upstream *url.URL, transport http.RoundTripper) http.Handler {
 	})
 }
 
-// lengthOf is the tool. It does not read its argument, so that nothing but the way of a call is measured.
-func lengthOf(_ context.Context, call *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: strconv.Itoa(len(call.Params.Arguments))}}}, nil
+type mcpArgument struct {
+	Text string `json:"text"`
+}
+
+// lengthOf is the tool. It does nothing else, so that the way of a call is what is measured.
+func lengthOf(_ context.Context, _ *mcp.CallToolRequest, a mcpArgument) (*mcp.CallToolResult, any, error) {
+	return length(len(a.Text)), nil, nil
+}
+
+// lengthOfRaw is the same tool for those who decode by themselves.
+func lengthOfRaw(_ context.Context, call *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	return length(len(call.Params.Arguments) - len(`{"text":""}`)), nil
+}
+
+func length(n int) *mcp.CallToolResult {
+	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: strconv.Itoa(n)}}}
 }
 
 // listen serves a handler on the loopback interface until end is called.

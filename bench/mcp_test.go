@@ -29,6 +29,13 @@ func TestMCPSubjectsAnswerRightInARun(t *testing.T) {
 	}
 }
 
+func TestMCPRawToolAnswersRight(t *testing.T) {
+	f, err := MCPRun{Subject: MCPMiddleware, Argument: 100, Raw: true, Callers: 1}.Do()
+	if err != nil || f.Wrong != 0 {
+		t.Errorf("%d of %d calls are wrong, %v", f.Wrong, f.Ops, err)
+	}
+}
+
 func TestMCPRunKnowsItsSubjects(t *testing.T) {
 	if _, err := (MCPRun{Subject: "another", Callers: 1}).Do(); err == nil {
 		t.Error("a subject that is not there is measured")

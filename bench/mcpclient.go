@@ -48,12 +48,11 @@ func dialMCP(addr, token string, argument int) (*mcpClient, error) {
 			return nil, fmt.Errorf("open session: status %d: %w", status, errors.Join(err, errors.New(string(c.answer))))
 		}
 	}
-	value := `"` + strings.Repeat("x", max(argument-len(`{"text":""}`), 0)) + `"`
-	arguments := `{"text":` + value + `}`
-	c.request = c.post(addr, token, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, firstID, mcpTool, arguments))
+	c.request = c.post(addr, token, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{"text":"%s"}}}`,
+		firstID, mcpTool, strings.Repeat("x", argument)))
 	at := bytes.Index(c.request, []byte(strconv.Itoa(firstID)))
 	c.id = c.request[at : at+len(strconv.Itoa(firstID))]
-	c.text = fmt.Appendf(nil, `"text":"%d"`, len(arguments))
+	c.text = fmt.Appendf(nil, `"text":"%d"`, argument)
 	return c, nil
 }
 

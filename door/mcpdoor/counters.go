@@ -4,8 +4,6 @@
 package mcpdoor
 
 import (
-	"strconv"
-
 	"github.com/signposthq/signpost"
 	"github.com/signposthq/signpost/door/render"
 )
@@ -19,41 +17,48 @@ import (
 // and t are not known, and left out; the member degraded is there if the answer is, and only then.
 const MetaKey = "dev.signpost/ratelimit"
 
-// appendCounters appends the value of MetaKey. Where no wait helps, no bound names a t.
-func appendCounters(b []byte, d *signpost.Decision, degraded bool) []byte {
+// counters is the value of MetaKey.
+type counters struct {
+	Policies []policy `json:"policies"`
+	Degraded bool     `json:"degraded,omitempty"`
+
+	policies [signpost.MaxWindows + 1]policy
+}
+
+// policy is a bound in it. A figure that is not known, or that there is none of, is nil.
+type policy struct {
+	Name      string `json:"name"`
+	Limit     int64  `json:"q"`
+	Seconds   int64  `json:"w,omitempty"`
+	Remaining *int64 `json:"r,omitempty"`
+	Reset     *int64 `json:"t,omitempty"`
+
+	remaining, reset int64
+}
+
+// countersOf returns the counters of a decision: one allocation, and no text until the whole answer is encoded. Where no wait helps, no bound names a t.
+func countersOf(d *signpost.Decision, degraded bool) *counters {
 	known := !degraded || !d.Admitted
-	member := func(name string, n int64) {
-		b = append(b, ',', '"')
-		b = append(b, name...)
-		b = append(b, '"', ':')
-		b = strconv.AppendInt(b, n, 10)
+	c := &counters{Degraded: degraded}
+	c.Policies = c.policies[:0]
+	add := func(p policy) *policy {
+		c.Policies = append(c.Policies, p)
+		return &c.Policies[len(c.Policies)-1]
 	}
-	b = append(b, `{"policies":[`...)
 	for _, w := range d.Windows() {
-		b = append(b, `{"name":"`...)
-		b = append(b, w.Name()...) // letters and digits
-		b = append(b, '"')
-		member("q", int64(w.Limit))
-		member("w", signpost.Seconds(w.Len))
+		p := add(policy{Name: w.Name(), Limit: int64(w.Limit), Seconds: signpost.Seconds(w.Len)})
 		if known {
-			member("r", int64(w.Remaining()))
-			if !d.Never {
-				member("t", signpost.Seconds(render.Reset(d, w).Sub(d.At)))
-			}
+			p.remaining, p.Remaining = int64(w.Remaining()), &p.remaining
 		}
-		b = append(b, '}', ',')
+		if known && !d.Never {
+			p.reset, p.Reset = signpost.Seconds(render.Reset(d, w).Sub(d.At)), &p.reset
+		}
 	}
 	if len(d.Windows()) > 0 { // the decision looked at bounds
-		b = append(b, `{"name":"`+render.Concurrency+`"`...)
-		member("q", int64(d.Concurrent))
+		p := add(policy{Name: render.Concurrency, Limit: int64(d.Concurrent)})
 		if known && d.Expensive {
-			member("r", render.SlotsLeft(d))
+			p.remaining, p.Remaining = render.SlotsLeft(d), &p.remaining
 		}
-		b = append(b, '}')
 	}
-	b = append(b, ']')
-	if degraded {
-		b = append(b, `,"degraded":true`...)
-	}
-	return append(b, '}')
+	return c
 }

@@ -21,6 +21,7 @@ type exchange struct {
 	context.Context
 	caller   httpdoor.Caller
 	degraded atomic.Bool // one of its messages was answered so
+	writer   writer
 }
 
 type exchangeKey struct{}
@@ -58,12 +59,13 @@ func (d *Door) Wrap(next http.Handler) http.Handler {
 			header = http.Header{}
 		}
 		x := &exchange{Context: r.Context(), caller: caller}
+		x.writer = writer{ResponseWriter: w, exchange: x}
 		inner := r.WithContext(x)
 		inner.Header = header
 		id := identity(header)
 		d.exchanges.Store(id, x)
 		defer d.exchanges.Delete(id)
-		next.ServeHTTP(&writer{ResponseWriter: w, exchange: x}, inner)
+		next.ServeHTTP(&x.writer, inner)
 	})
 }
 

@@ -32,7 +32,7 @@ func Instructions(b signpost.Bound, limitsTool bool) string {
 }
 
 // tellLimits says for a model what a peek has found, and gives it as data: the value of MetaKey.
-func tellLimits(d *signpost.Decision) (text string, data []byte) {
+func tellLimits(d *signpost.Decision) (text string, data *counters) {
 	told := *d
 	told.Admitted = d.Admitted && d.Degraded // no slot was taken: there is none to take off
 	var b strings.Builder
@@ -52,7 +52,7 @@ func tellLimits(d *signpost.Decision) (text string, data []byte) {
 	if !known {
 		b.WriteString("\nWhat is left is not known for the moment; the limits hold.")
 	}
-	return b.String(), appendCounters(nil, &told, d.Degraded)
+	return b.String(), countersOf(&told, d.Degraded)
 }
 
 func allowsPer(w signpost.Window) string {

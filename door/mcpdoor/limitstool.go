@@ -32,6 +32,6 @@ func (d *Door) limits(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToo
 	text, data := tellLimits(&decision)
 	return &mcp.CallToolResult{
 		Content:           []mcp.Content{&mcp.TextContent{Text: text}},
-		StructuredContent: json.RawMessage(data),
+		StructuredContent: data,
 	}, nil
 }

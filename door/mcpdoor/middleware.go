@@ -276,7 +276,7 @@ func (c *call) withCounters(res mcp.Result) mcp.Result {
 func (c *call) meta(m mcp.Meta) mcp.Meta {
 	out := make(mcp.Meta, len(m)+2) // the SDK adds one
 	maps.Copy(out, m)
-	out[MetaKey] = json.RawMessage(appendCounters(make([]byte, 0, 256), &c.decision, c.degraded))
+	out[MetaKey] = countersOf(&c.decision, c.degraded)
 	return out
 }
 

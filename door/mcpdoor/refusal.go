@@ -18,9 +18,9 @@ import (
 // JSON-RPC for everything else. Every number in it is that of its problem.
 type refusal struct {
 	problem  render.Problem
-	text     string // for a model; empty if it can do nothing about it
-	message  string // for a program, in one line
-	counters []byte // the value of MetaKey; nil if no bound was looked at
+	text     string    // for a model; empty if it can do nothing about it
+	message  string    // for a program, in one line
+	counters *counters // nil if no bound was looked at
 }
 
 // refused returns the answer to a message that a decision has not admitted. The counters tell the whole of the decision, the problem
@@ -31,10 +31,10 @@ func refused(terms *render.Terms, d *signpost.Decision, degraded bool, kind rend
 	}
 	if len(d.Windows()) == 0 { // denied without a look at any bound
 		r := unavailable(terms)
-		r.counters = appendCounters(nil, d, degraded)
+		r.counters = countersOf(d, degraded)
 		return r
 	}
-	r := refusal{problem: terms.Refused(d, kind), counters: appendCounters(nil, d, degraded)}
+	r := refusal{problem: terms.Refused(d, kind), counters: countersOf(d, degraded)}
 	bound := strings.TrimSuffix(r.problem.Limit, " per "+string(kind)) + " for this " + string(kind)
 	wait := seconds(r.problem.RetryAfterSeconds)
 	concurrency := r.problem.LimitID == render.Concurrency
@@ -92,7 +92,7 @@ func (r *refusal) meta() map[string]any {
 	if r.counters == nil {
 		return nil
 	}
-	return map[string]any{MetaKey: json.RawMessage(r.counters)}
+	return map[string]any{MetaKey: r.counters}
 }
 
 // result returns the result of a refused tools/call. It carries the resultType that revisions from 2026-07-28 on ask for, and that
@@ -131,7 +131,7 @@ func (r *refusal) data() json.RawMessage {
 func mustMarshal(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("mcpdoor: %v", err)) // strings, numbers and what appendCounters made always marshal
+		panic(fmt.Sprintf("mcpdoor: %v", err)) // strings and numbers always marshal
 	}
 	return b
 }

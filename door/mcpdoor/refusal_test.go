@@ -59,8 +59,8 @@ func TestCounters(t *testing.T) {
 			`{"policies":[{"name":"minute","q":2,"w":60,"r":2},{"name":"concurrency","q":10}]}`},
 		{"denied", denied, true, `{"policies":[],"degraded":true}`},
 	} {
-		if got := string(appendCounters([]byte("kept "), &c.d, c.degraded)); got != "kept "+c.want {
-			t.Errorf("%s\n got %s\nwant kept %s", c.name, got, c.want)
+		if got := string(mustMarshal(countersOf(&c.d, c.degraded))); got != c.want {
+			t.Errorf("%s\n got %s\nwant %s", c.name, got, c.want)
 		}
 	}
 }
@@ -115,12 +115,12 @@ func TestRefusals(t *testing.T) {
 			}
 			problem := string(r.problem.JSON())
 			wantResult := `{"resultType":"complete","isError":true,"content":[{"type":"text","text":"` + c.text + `"}],"structuredContent":` + problem +
-				`,"_meta":{"` + MetaKey + `":` + string(appendCounters(nil, &c.d, c.d.Degraded)) + `}}`
+				`,"_meta":{"` + MetaKey + `":` + string(mustMarshal(countersOf(&c.d, c.d.Degraded))) + `}}`
 			if got := string(r.result()); got != wantResult {
 				t.Errorf("result\n got %s\nwant %s", got, wantResult)
 			}
 			wantError := `{"code":` + map[int64]string{429: "429", 503: "503"}[c.code] + `,"message":"` + c.message + `","data":` + strings.TrimSuffix(problem, "}") +
-				`,"_meta":{"` + MetaKey + `":` + string(appendCounters(nil, &c.d, c.d.Degraded)) + `}}}`
+				`,"_meta":{"` + MetaKey + `":` + string(mustMarshal(countersOf(&c.d, c.d.Degraded))) + `}}}`
 			if got := string(r.rpcError()); got != wantError {
 				t.Errorf("error\n got %s\nwant %s", got, wantError)
 			}

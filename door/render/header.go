@@ -105,7 +105,7 @@ func SetMarker(h http.Header) { h[Marker] = []string{Degraded} }
 // WithoutMarker returns h without a marker that the client has sent. A request's header is not the door's to change,
 // so it is copied if there is one.
 func WithoutMarker(h http.Header) http.Header {
-	isMarker := func(name string, _ []string) bool { return strings.EqualFold(name, Marker) }
+	isMarker := func(name string, _ []string) bool { return len(name) == len(Marker) && strings.EqualFold(name, Marker) }
 	for name := range h {
 		if isMarker(name, nil) {
 			h = h.Clone()

@@ -29,6 +29,7 @@ var mcpCallers = []int{1, 16}
 // mcpKind is one table of the section.
 type mcpKind struct {
 	stream   bool
+	raw      bool
 	argument int
 }
 
@@ -36,6 +37,9 @@ func (k mcpKind) String() string {
 	form := "JSON"
 	if k.stream {
 		form = "event streams"
+	}
+	if k.raw {
+		return fmt.Sprintf("%s, an argument of %s, left raw", form, size(k.argument))
 	}
 	return fmt.Sprintf("%s, an argument of %s", form, size(k.argument))
 }
@@ -50,7 +54,10 @@ func size(n int) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-var mcpKinds = []mcpKind{{false, smallArgument}, {false, largeArgument}, {true, smallArgument}, {true, largeArgument}}
+var mcpKinds = []mcpKind{
+	{argument: smallArgument}, {argument: smallArgument, raw: true}, {argument: largeArgument},
+	{argument: smallArgument, stream: true}, {argument: largeArgument, stream: true},
+}
 
 type mcpCell struct {
 	kind    mcpKind
@@ -73,7 +80,7 @@ func measureMCP(ctx context.Context, o options) (string, []verdict, error) {
 	found := map[mcpCell]*mcpFound{}
 	add := func(at mcpCell) error {
 		f, err := measure[bench.MCPFigures](ctx, job{MCP: &bench.MCPRun{
-			Subject: at.subject, Argument: at.kind.argument, Stream: at.kind.stream, Callers: at.callers, For: o.mcpTime,
+			Subject: at.subject, Argument: at.kind.argument, Stream: at.kind.stream, Raw: at.kind.raw, Callers: at.callers, For: o.mcpTime,
 		}})
 		if err != nil {
 			return err
