@@ -136,7 +136,12 @@ func (c *call[T]) run(ctx context.Context, s *Store, k signpost.Key, sl *slice, 
 	}
 	c.value, c.err = c.guarded(ctx)
 
-	c.broke = c.err != nil && !isAnswer(c.err)
+	if errors.Is(c.err, signpost.ErrUnknownHome) {
+		s.hooks.Failed(sl.name, Home, c.err)
+		c.err = fmt.Errorf("%w: %w", ErrDegraded, c.err)
+	} else {
+		c.broke = c.err != nil && !isAnswer(c.err)
+	}
 	used := c.phase.CompareAndSwap(sent, answered)
 	if inTime := watch.Stop(); c.broke {
 		if inTime {

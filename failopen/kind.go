@@ -25,7 +25,8 @@ const (
 	Connection Kind = "connection"
 	// Auth: the store refused this process, not the request. The error wraps [signpost.ErrStoreAuth].
 	Auth Kind = "auth"
-	// Home: this process does not know where the key is counted. The error wraps [signpost.ErrUnknownHome].
+	// Home: this process does not know where the key is counted. The error wraps [signpost.ErrUnknownHome]. That is no outage, as
+	// nothing would end it: such a key is decided locally, nothing else is, and there is no probe.
 	Home Kind = "home"
 	// Other: the store failed, panicked, cannot write, or answered nonsense.
 	Other Kind = "other"

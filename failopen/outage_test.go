@@ -394,7 +394,6 @@ func TestKinds(t *testing.T) {
 		{net.ErrClosed, failopen.Connection},
 		{signpost.ErrUnreachable, failopen.Connection},
 		{signpost.ErrStoreAuth, failopen.Auth},
-		{signpost.ErrUnknownHome, failopen.Home},
 		{errors.Join(io.EOF, signpost.ErrStoreAuth), failopen.Auth},
 		{errors.New("OOM command not allowed"), failopen.Other},
 	} {
@@ -409,6 +408,41 @@ func TestKinds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A home that the store does not know is no outage, as there is nothing that would heal: each call for it is told of and decided here.
+func TestUnknownHome(t *testing.T) {
+	unknown := func(context.Context, called) error { return fmt.Errorf("%w: mars", signpost.ErrUnknownHome) }
+	inBubble(t, failopen.Options{}, func(b *bench) {
+		b.inner.breaks(unknown)
+		for range 5 {
+			b.wantTake(cheap("a"), true, true)
+		}
+		b.wantTake(cheap("a"), false, true)
+		if _, err := b.store.Inspect(b.Context(), cheap("a").Key, 0); !errors.Is(err, failopen.ErrDegraded) || !errors.Is(err, signpost.ErrUnknownHome) {
+			b.Errorf("inspect: error %v, want why the store cannot tell", err)
+		}
+		time.Sleep(time.Second)
+		if probes, told := len(b.inner.probes()), b.events.failures(failopen.Home); probes != 0 || told != 7 {
+			b.Errorf("%d probes, and told of %d calls; want none, and the 7 that there were", probes, told)
+		}
+		b.inner.breaks(nil)
+		b.wantTake(cheap("a"), true, false)
+		b.wantUsed(cheap("a"), 1) // nothing was owed
+		if log := b.events.all(); len(log) != 0 {
+			b.Errorf("events %q, want none", log)
+		}
+	})
+	// A store that was too slow has answered when it says so.
+	inBubble(t, failopen.Options{}, func(b *bench) {
+		b.inner.breaks(blackhole)
+		b.wantTake(cheap("a"), true, true)
+		b.inner.breaks(unknown)
+		time.Sleep(2 * time.Second) // the rest of a probe that was lost, and the next
+		if log := b.events.all(); !slices.Equal(log, []string{"degraded  timeout", "healed "}) {
+			b.Errorf("events %q, want an outage that has ended", log)
+		}
+	})
 }
 
 // A panic of the store is told with where it was.

@@ -5,6 +5,7 @@ package failopen
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -138,7 +139,7 @@ func (s *Store) heal(sl *slice) {
 			break // nothing is judged by this slice any more
 		}
 		err := s.probe(k)
-		if err == nil {
+		if err == nil || errors.Is(err, signpost.ErrUnknownHome) {
 			break
 		}
 		if s.ctx.Err() != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/signposthq/signpost"
 	"github.com/signposthq/signpost/failopen"
 	"github.com/signposthq/signpost/internal/admin"
+	"github.com/signposthq/signpost/store/homes"
 	"github.com/signposthq/signpost/store/redis"
 )
 
@@ -62,7 +63,11 @@ func openShared(ctx context.Context, c *Config, t *telemetry, log *slog.Logger) 
 	}
 	warnOfEviction(ctx, inner, log)
 	outages := &outages{causes: map[part]error{}}
-	s, err := openHomes(ctx, c, inner, log, func(home string, inner signpost.Store) (counts, error) {
+	elsewhere, err := strays(c, t, log)
+	if err != nil {
+		return opened{}, errors.Join(err, links.Close(), inner.Close())
+	}
+	s, err := openHomes(ctx, c, inner, elsewhere, log, func(home string, inner signpost.Store) (counts, error) {
 		s, err := guarded(home, inner, c, outages, t, log)
 		if err != nil { // not a nil *failopen.Store in an interface
 			return nil, err
@@ -110,6 +115,25 @@ func guarded(home string, inner signpost.Store, c *Config, outages *outages, t *
 				t.debtDropped.Add(float64(keys))
 				log.Warn("counts of an outage will not reach the store", "keys", keys, "error", cause)
 			},
+		},
+	})
+}
+
+// strays decides by local rules for the links of homes that this process was not told of. That is no outage, as only a restart ends it. The
+// metric counts such takes, so that it rests when they stop, and the log has a line for each home.
+func strays(c *Config, t *telemetry, log *slog.Logger) (*failopen.Store, error) {
+	var told sync.Map
+	return failopen.New(homes.Nowhere(), failopen.Options{
+		Timeout: c.StoreTimeout, Cheap: c.DegradedCheap, Expensive: c.DegradedExpensive,
+		Hooks: failopen.Hooks{
+			Failed: func(home string, kind failopen.Kind, err error) {
+				t.storeFailures.WithLabelValues(string(kind)).Inc()
+				if _, before := told.LoadOrStore(home, true); !before {
+					log.Error("links of a home that is not in homes; local rules decide them until a restart with the whole list",
+						"home", home, "kind", string(kind), "error", err)
+				}
+			},
+			Cleared: t.clears.WithLabelValues(ofLinks).Inc,
 		},
 	})
 }
@@ -162,5 +186,5 @@ func (o *outages) checks(c *Config) []admin.Check {
 	for _, h := range c.Homes {
 		all = append(all, admin.Check{Name: "home:" + h.Home.String(), Err: func() error { return o.at(h.Home.String()) }})
 	}
-	return append(all, admin.Check{Name: "home:" + unknownHome, Err: func() error { return o.at(unknownHome) }})
+	return all
 }

@@ -89,15 +89,13 @@ func (c *Config) homeNames() []signpost.Home {
 	return all
 }
 
-// unknownHome is what logs, metrics and /readyz call all homes that this process was not told of. No home has that name.
-const unknownHome = "?"
-
 // guard puts local rules around the server of a home. The name is empty for the server of the links that have none.
 type guard func(home string, inner signpost.Store) (counts, error)
 
-// openHomes returns a store of all homes, each guarded by itself: that of no home on main, which it closes if it fails. It is also what
-// a process needs that knows of no homes, which must not count the links of one in the wrong place.
-func openHomes(ctx context.Context, c *Config, main signpost.Store, log *slog.Logger, guarded guard) (counts, error) {
+// openHomes returns a store of all homes, each guarded by itself: that of no home on main, those that this process was not told of on
+// elsewhere. It owns both, and closes them if it fails. It is also what a process needs that knows of no homes, which must not count
+// the links of one in the wrong place.
+func openHomes(ctx context.Context, c *Config, main, elsewhere signpost.Store, log *slog.Logger, guarded guard) (counts, error) {
 	// All at once: one that cannot be reached makes nobody wait for it but the start, and that once.
 	inner := make([]signpost.Store, len(c.Homes))
 	faults := make([]error, len(c.Homes))
@@ -130,8 +128,8 @@ func openHomes(ctx context.Context, c *Config, main signpost.Store, log *slog.Lo
 			add(h.Home, inner[i])
 		}
 	}
-	elsewhere, err := guarded(unknownHome, homes.Nowhere())
-	if err = errors.Join(append(faults, err)...); err != nil {
+	if err := errors.Join(faults...); err != nil {
+		err = errors.Join(err, elsewhere.Close())
 		for _, s := range at {
 			err = errors.Join(err, s.Close())
 		}

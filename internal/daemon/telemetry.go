@@ -82,7 +82,7 @@ func newTelemetry(b Build) *telemetry {
 		}, []string{"kind"}),
 		serversDown: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "signpost_store_servers_down",
-			Help: "Shared servers that do not answer, by the home whose links they count: empty for links of none, ? for homes that this process was not told of.",
+			Help: "Shared servers that do not answer, by the home whose links they count: empty for links of none.",
 		}, []string{"home"}),
 		debtDropped: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "signpost_debt_dropped_total",
