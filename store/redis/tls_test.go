@@ -13,7 +13,6 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
-	"io"
 	"math/big"
 	"net"
 	"os"
@@ -117,33 +116,36 @@ func TestSocket(t *testing.T) {
 	server.Eventually("the store rules again", func() bool { return !take(t, s, request("socket", "5/min")).Degraded })
 }
 
-// A server in protected mode turns away everybody from another machine, and tests stay on this one. So this server says what
-// such a one does, and ends the connection as it does.
+// A server in protected mode turns away whoever does not come from loopback. Who asks it at another address of its own machine does
+// not. A machine that could download what the tests need has one.
 func TestProtectedMode(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	server := redistest.Start(t, "--protected-mode", "yes", "--bind", "127.0.0.1", ownAddress(t))
+	if s, err := redis.Open(t.Context(), redis.Options{URL: server.URL()}); err != nil {
+		t.Errorf("from loopback: %v", err)
+	} else {
+		s.Close()
 	}
-	ended := make(chan struct{})
-	t.Cleanup(func() { l.Close(); <-ended })
-	go func() {
-		defer close(ended)
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			io.WriteString(c, "-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user. "+
-				"In this mode connections are only accepted from the loopback interface. If you want to connect from external computers to Redis you may adopt one of the following solutions: 1) ...\r\n")
-			c.(*net.TCPConn).CloseWrite()
-			io.Copy(io.Discard, c)
-			c.Close()
-		}
-	}()
-	_, err = redis.Open(t.Context(), redis.Options{URL: "redis://" + l.Addr().String()})
+	_, port, _ := net.SplitHostPort(server.Addr)
+	_, err := redis.Open(t.Context(), redis.Options{URL: "redis://" + net.JoinHostPort(ownAddress(t), port)})
 	if !errors.Is(err, signpost.ErrStoreAuth) || !strings.Contains(err.Error(), "protected mode") || !strings.Contains(err.Error(), "give the server a password") {
 		t.Errorf("error %v, want ErrStoreAuth and what to do", err)
 	}
+}
+
+// ownAddress returns an address of this machine that is not loopback.
+func ownAddress(t *testing.T) string {
+	t.Helper()
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range all {
+		if own, ok := a.(*net.IPNet); ok && own.IP.IsGlobalUnicast() && own.IP.To4() != nil {
+			return own.IP.String()
+		}
+	}
+	t.Skip("this machine has no address of IPv4 but loopback, from which no server turns anybody away")
+	return ""
 }
 
 // A server that loads its data answers nothing else for a while. A store can be opened meanwhile, and has the counts of before
