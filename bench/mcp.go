@@ -44,16 +44,20 @@ func MCPSubjects() []string {
 
 // MCPRun is one measurement of the MCP door over memory: callers that each have a session and a connection over the loopback interface,
 // and call a tool again when they have their answer. The tool says how long its argument is.
+//
+// The subjects listen side by side, and have turns of turnTime: two runs of one subject would differ by more than the door costs.
 type MCPRun struct {
-	Subject  string
+	Subjects []string
 	Argument int  // bytes
 	Stream   bool // the answers are event streams, else JSON
 	Raw      bool // the SDK hands the tool its argument unread, else decoded and checked, as its documentation has it
 	Callers  int
-	For      time.Duration // after a warm-up of a quarter of it
+	For      time.Duration // each subject, after a warm-up of a quarter of it
 }
 
-// MCPFigures is what a run found. Everything that runs in the process counts; the callers allocate nothing.
+const turnTime = 50 * time.Millisecond
+
+// MCPFigures is what a run found of a subject. Everything that runs in the process counts; the callers allocate nothing.
 type MCPFigures struct {
 	Ops       int
 	PerSecond float64
@@ -68,50 +72,94 @@ const (
 	mcpTool = "length"
 )
 
-// Do measures.
-func (r MCPRun) Do() (MCPFigures, error) { return withinOneHour(r.once) }
+// Do measures. The figures are in the order of the subjects.
+func (r MCPRun) Do() ([]MCPFigures, error) { return withinOneHour(r.once) }
 
-func (r MCPRun) once() (f MCPFigures, err error) {
-	s, err := r.serve()
-	if err != nil {
-		return f, err
-	}
-	defer s.close()
-	clients := make([]*mcpClient, r.Callers)
-	for i, l := range s.links.all {
-		if clients[i], err = dialMCP(s.addr, l.Reveal(), r.Argument); err != nil {
-			return f, err
+func (r MCPRun) once() ([]MCPFigures, error) {
+	served := make([]*mcpServed, len(r.Subjects))
+	for i, subject := range r.Subjects {
+		s, err := r.serve(subject)
+		if err != nil {
+			return nil, err
 		}
-		defer clients[i].conn.Close()
-	}
-	first, err := callAll(clients, r.For/4)
-	if err != nil {
-		return f, err
+		defer s.close()
+		served[i] = s
+		for _, l := range s.links.all {
+			c, err := dialMCP(s.addr, l.Reveal(), r.Argument)
+			if err != nil {
+				return nil, err
+			}
+			defer c.conn.Close()
+			s.clients = append(s.clients, c)
+		}
+		if err := s.turn(r.For / 4); err != nil {
+			return nil, err
+		}
+		s.warm, s.spent = s.spent, mcpSpent{}
 	}
 	runtime.GC()
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	if f, err = callAll(clients, r.For); err != nil {
-		return f, err
+	for n := range max(1, int(r.For/turnTime)) {
+		for i := range served {
+			if err := served[(n+i)%len(served)].turn(min(r.For, turnTime)); err != nil { // not always after the same one
+				return nil, err
+			}
+		}
 	}
-	runtime.ReadMemStats(&after)
-	f.Bytes = float64(after.TotalAlloc-before.TotalAlloc) / float64(f.Ops)
-	f.Allocs = float64(after.Mallocs-before.Mallocs) / float64(f.Ops)
-
-	charged, err := s.links.charged(s.limiter)
-	if err != nil {
-		return f, err
+	found := make([]MCPFigures, len(served))
+	for i, s := range served {
+		var err error
+		if found[i], err = s.figures(r.Subjects[i]); err != nil {
+			return nil, err
+		}
 	}
-	want := first.Ops + f.Ops
-	if r.Subject == BareSDK || r.Subject == PlainProxy {
-		want = 0
-	}
-	f.Wrong += first.Wrong + max(charged-want, want-charged)
-	return f, nil
+	return found, nil
 }
 
-// callAll lets each caller call until the time is over, at least ten times.
-func callAll(clients []*mcpClient, d time.Duration) (f MCPFigures, _ error) {
+// mcpSpent is what a subject has done in its turns so far.
+type mcpSpent struct {
+	ops, wrong    int
+	time          time.Duration
+	bytes, allocs uint64
+}
+
+// turn lets the subject's callers call for a while.
+func (s *mcpServed) turn(d time.Duration) error {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	begin := time.Now()
+	ops, wrong, err := callAll(s.clients, d)
+	s.spent.time += time.Since(begin)
+	runtime.ReadMemStats(&after)
+	s.spent.ops += ops
+	s.spent.wrong += wrong
+	s.spent.bytes += after.TotalAlloc - before.TotalAlloc
+	s.spent.allocs += after.Mallocs - before.Mallocs
+	return err
+}
+
+// figures sums up, and looks at what was charged.
+func (s *mcpServed) figures(subject string) (MCPFigures, error) {
+	charged, err := s.links.charged(s.limiter)
+	if err != nil {
+		return MCPFigures{}, err
+	}
+	want := s.warm.ops + s.spent.ops
+	if subject == BareSDK || subject == PlainProxy {
+		want = 0
+	}
+	ops := float64(s.spent.ops)
+	return MCPFigures{
+		Ops:       s.spent.ops,
+		PerSecond: ops / s.spent.time.Seconds(),
+		Ns:        float64(s.spent.time.Nanoseconds()) / ops,
+		Bytes:     float64(s.spent.bytes) / ops,
+		Allocs:    float64(s.spent.allocs) / ops,
+		Wrong:     s.warm.wrong + s.spent.wrong + max(charged-want, want-charged),
+	}, nil
+}
+
+// callAll lets each caller call until the time is over, at least five times.
+func callAll(clients []*mcpClient, d time.Duration) (ops, wrong int, _ error) {
 	var (
 		mu    sync.Mutex
 		errs  []error
@@ -120,42 +168,41 @@ func callAll(clients []*mcpClient, d time.Duration) (f MCPFigures, _ error) {
 	)
 	for _, c := range clients {
 		wg.Go(func() {
-			ops, wrong := 0, 0
+			calls, failed := 0, 0
 			var err error
-			for err == nil && (ops < 10 || time.Since(begin) < d) {
+			for err == nil && (calls < 5 || time.Since(begin) < d) {
 				var right bool
 				if right, err = c.call(); !right {
-					wrong++
+					failed++
 				}
-				ops++
+				calls++
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			f.Ops += ops
-			f.Wrong += wrong
+			ops += calls
+			wrong += failed
 			errs = append(errs, err)
 		})
 	}
 	wg.Wait()
-	elapsed := time.Since(begin)
-	f.PerSecond = float64(f.Ops) / elapsed.Seconds()
-	f.Ns = float64(elapsed.Nanoseconds()) / float64(f.Ops)
-	return f, errors.Join(errs...)
+	return ops, wrong, errors.Join(errs...)
 }
 
 // mcpServed is a subject that listens.
 type mcpServed struct {
-	addr    string
-	limiter *signpost.Limiter
-	links   *benchLinks
-	close   func()
+	addr        string
+	limiter     *signpost.Limiter
+	links       *benchLinks
+	close       func()
+	clients     []*mcpClient
+	warm, spent mcpSpent
 }
 
 // serve starts the subject: a server of the SDK, with what the subject has around it or before it.
-func (r MCPRun) serve() (mcpServed, error) {
+func (r MCPRun) serve(subject string) (*mcpServed, error) {
 	links, err := newLinks(r.Callers, admitLimit)
 	if err != nil {
-		return mcpServed{}, err
+		return nil, err
 	}
 	limiter := signpost.New(memory.New(memory.Options{}), signpost.Options{})
 	server := mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
@@ -166,29 +213,29 @@ func (r MCPRun) serve() (mcpServed, error) {
 	}
 	handler := http.Handler(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{JSONResponse: !r.Stream}))
 	var charges mcpdoor.Charges
-	switch r.Subject {
+	switch subject {
 	case MCPMiddlewareExpensive, MCPProxyExpensive:
 		charges.Expensive = []string{mcpTool}
 	}
 
-	switch r.Subject {
+	switch subject {
 	case MCPMiddleware, MCPMiddlewareExpensive:
 		door, err := mcpdoor.New(limiter, mcpdoor.Options{Identify: mcpdoor.Links(links.registry, links.bound), Charges: charges})
 		if err != nil {
-			return mcpServed{}, fmt.Errorf("make door: %w", err)
+			return nil, fmt.Errorf("make door: %w", err)
 		}
 		door.AddTo(server)
 		handler = door.Wrap(handler)
 	}
 	addr, end, err := listen(handler)
 	if err != nil {
-		return mcpServed{}, err
+		return nil, err
 	}
-	s := mcpServed{addr, limiter, links, end}
+	s := &mcpServed{addr: addr, limiter: limiter, links: links, close: end}
 
 	upstream := &url.URL{Scheme: "http", Host: addr, Path: mcpPath}
 	transport := &http.Transport{MaxIdleConnsPerHost: r.Callers}
-	switch r.Subject {
+	switch subject {
 	case BareSDK, MCPMiddleware, MCPMiddlewareExpensive:
 		return s, nil
 	case PlainProxy:
@@ -198,16 +245,16 @@ func (r MCPRun) serve() (mcpServed, error) {
 			Identify: httpdoor.Links(links.registry, links.bound), Upstream: upstream, Transport: transport, Charges: charges, MaxBody: 4 << 20,
 		})
 	default:
-		err = fmt.Errorf("find MCP subject: there is none called %q", r.Subject)
+		err = fmt.Errorf("find MCP subject: there is none called %q", subject)
 	}
 	if err != nil {
 		end()
-		return mcpServed{}, err
+		return nil, err
 	}
 	front, endFront, err := listen(handler)
 	if err != nil {
 		end()
-		return mcpServed{}, err
+		return nil, err
 	}
 	s.addr = front
 	s.close = func() { endFront(); transport.CloseIdleConnections(); end() }
