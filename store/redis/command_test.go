@@ -149,6 +149,31 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
+// An instant that a request names says nothing about how long the windows are open by the server's clock: takes by that clock do not find
+// their count gone before.
+func TestExpiryOfNamedInstants(t *testing.T) {
+	for _, other := range []string{"", " 1000/min"} {
+		server := redistest.Start(t)
+		s := open(t, redis.Options{URL: server.URL()})
+		q := request("named", "1000/366d")
+		first := take(t, s, q)
+		year := first.Windows()[0].Reset()
+		named := request("named", "1000/366d"+other)
+		named.At = year.Add(-time.Millisecond) // the interval is that of the server's clock
+		take(t, s, named)
+		if err := s.Settle(t.Context(), q.Key, named.At, []signpost.Count{{Len: 366 * 24 * time.Hour, Start: year.Add(-366 * 24 * time.Hour), Used: 1}}); err != nil {
+			t.Fatal(err)
+		}
+		q.Bound = named.Bound
+		take(t, s, q)
+		for _, name := range strings.Fields(keysOf(t, server)) {
+			if at, _ := server.Do("PEXPIRETIME", name).AsInt64(); at < int64(year) {
+				t.Errorf("with%q: the key expires at %d, before its window ends at %d", other, at, year)
+			}
+		}
+	}
+}
+
 func keysOf(t testing.TB, server *redistest.Server) string {
 	t.Helper()
 	names, err := server.Do("KEYS", "*").AsStrSlice()

@@ -7,7 +7,8 @@
 -- MAX_LENGTHS and one for an interval. A count of an interval that a take would not be judged in is dropped.
 local clock, load, find, write = tools()
 local now, first = unpack('>I8', ARGV[1])
-if now == 0 then now = clock() end
+local named = now > 0
+if not named then now = clock() end
 local state, unknown = load(KEYS[1])
 if unknown then return unknown end
 local settled = VERSION
@@ -24,5 +25,5 @@ for at = first, #ARGV[1], SIZE do
     settled = settled .. pack(RECORD, seconds, number, math.min(used + more, 4294967295))
   end
 end
-if #settled > 1 then write(KEYS[1], state, now, settled) end
+if #settled > 1 then write(KEYS[1], state, now, settled, named) end
 return redis.status_reply('OK')

@@ -39,13 +39,14 @@ local function tools()
   end
 
   -- write stores windows, and those of other lengths that are stored already, as step 8 says. What the
-  -- expiry follows from is all in the windows, so that writing often moves no end.
-  local function write(key, state, now, windows)
-    local life, named = 0, {}
+  -- expiry follows from is all in the windows, so that writing often moves no end. An instant that was named may be
+  -- anywhere in a window that the server's clock has just entered, so the key then lives for a whole length.
+  local function write(key, state, now, windows, instant)
+    local life, named, least = 0, {}, instant and 1000 or 0
     for at = FIRST, #windows, SIZE do
       local seconds, number = unpack(RECORD, windows, at)
       named[seconds] = true
-      life = math.max(life, (number + 1) * seconds * 1000 - now)
+      life = math.max(life, (number + 1) * seconds * 1000 - now, least * seconds)
     end
     local room, others = MAX_LENGTHS - floor(#windows / SIZE), {}
     for at = FIRST, #state, SIZE do
@@ -65,7 +66,7 @@ local function tools()
     end
     for _, other in ipairs(others) do
       windows = windows .. string.sub(state, other.at, other.at + SIZE - 1)
-      life = math.max(life, math.min(other.ends - now, 2 * other.seconds * 1000))
+      life = math.max(life, math.min(other.ends - now, 2 * other.seconds * 1000), least * other.seconds)
     end
     call('SET', key, windows, 'PX', life + SLACK)
   end

@@ -12,8 +12,8 @@
 -- as well.
 local request, leases = ARGV[1], KEYS[2]
 local now, cost, next = unpack('>I8I4', request)
--- Whether the key ends when it should: it does while its windows stay, unless somebody names instants.
-local keeps = now == 0
+local named = now > 0
+local keeps = not named -- whether the key ends late enough as it is: it does while its windows stay
 if keeps then -- as clock does
   local time = call('TIME')
   local ms = time[2] / 1000
@@ -53,6 +53,7 @@ while next < #request do
   end
   charged = charged .. pack(RECORD, seconds, number, used)
   local rest = (number + 1) * length - now
+  if named and rest < length then rest = length end -- as write does
   if rest > life then life = rest end
 end
 
@@ -77,7 +78,7 @@ end
 if admitted then -- Step 4. The first write is one that a server without memory refuses.
   if not inplace or #charged ~= #state then
     local _, _, _, write = tools()
-    write(KEYS[1], state, now, charged)
+    write(KEYS[1], state, now, charged, named)
   elseif keeps then
     call('SET', KEYS[1], charged, 'KEEPTTL')
   else
@@ -90,6 +91,6 @@ if admitted then -- Step 4. The first write is one that a server without memory 
   end
 elseif #moved > 1 then
   local _, _, _, write = tools()
-  write(KEYS[1], state, now, moved)
+  write(KEYS[1], state, now, moved, named)
 end
 return pack('>BI8', admitted and 1 or 0, now) .. held .. state
