@@ -9,6 +9,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"time"
 
@@ -97,6 +98,40 @@ func ExampleFixed() {
 	}
 	fmt.Println(res.Content[0].(*mcp.TextContent).Text)
 	// Output: Rate limit exceeded (0 requests per day for this link). Nothing was executed. Do not call the tool again: waiting does not help.
+}
+
+// A proxy in front of a server that knows nothing of limits, in any language. The server never sees the call that is refused.
+func ExampleNewProxy() {
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Println("the server is called")
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"hello"}]}}`)
+	}))
+	defer upstream.Close()
+	server, err := url.Parse(upstream.URL + "/mcp")
+	if err != nil {
+		log.Fatal(err)
+	}
+	caller := httpdoor.Caller{Key: signpost.KeyOf("link", "ci"), Bound: signpost.MustParseBound("1/day")}
+	proxy, err := mcpdoor.NewProxy(signpost.New(memory.New(memory.Options{}), signpost.Options{}), mcpdoor.ProxyOptions{
+		Identify: func(*http.Request) (httpdoor.Caller, error) { return caller, nil }, // or httpdoor.Links
+		Upstream: server,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	for range 2 {
+		r := httptest.NewRequest("POST", "/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo"}}`))
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		proxy.ServeHTTP(w, r)
+		fmt.Println(w.Code, strings.Contains(w.Body.String(), `"text":"hello"`), strings.Contains(w.Body.String(), "Nothing was executed."))
+	}
+	// Output:
+	// the server is called
+	// 200 true false
+	// 200 false true
 }
 
 // Instructions go to every client, before it calls anything.
