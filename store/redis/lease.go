@@ -74,7 +74,7 @@ func (r *releases) init(s *Store) {
 	r.ended.Go(r.work)
 }
 
-// close sends what is queued, once, and ends the work.
+// close sends what is queued, once and as far as a second goes, and ends the work.
 func (r *releases) close() {
 	r.stop()
 	r.ended.Wait()
@@ -93,11 +93,13 @@ func (r *releases) work() {
 			batch = append(batch, one)
 		case <-retry:
 		case <-r.ctx.Done():
-			for batch = r.more(batch); len(batch) > 0 && r.send(batch) == nil; batch = r.more(nil) {
+			last, cancel := context.WithTimeout(context.Background(), answerTimeout) // for all batches, not for each
+			defer cancel()
+			for batch = r.more(batch); len(batch) > 0 && r.send(last, batch) == nil; batch = r.more(nil) {
 			}
 			return
 		}
-		late, retry = r.send(r.more(batch)), nil
+		late, retry = r.send(context.Background(), r.more(batch)), nil
 		if len(late) > 0 {
 			retry = time.After(releaseRetry)
 		}
@@ -117,14 +119,14 @@ func (r *releases) more(batch []release) []release {
 	return batch
 }
 
-// send gives leases back in one pipeline, and returns those that have to be tried again.
-func (r *releases) send(batch []release) (late []release) {
+// send gives leases back in one pipeline, within a second, and returns those that have to be tried again.
+func (r *releases) send(ctx context.Context, batch []release) (late []release) {
 	c, err := r.store.get()
 	if err != nil {
 		return r.still(batch)
 	}
 	// Leases of one key go in one command.
-	ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	var (
 		cmds  []rueidis.Completed

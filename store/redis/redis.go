@@ -68,7 +68,8 @@ func (s *Store) check(ctx context.Context) error {
 	return nil
 }
 
-// Close implements [signpost.Store]. Leases that are still to be given back have a second to go; the rest expire.
+// Close implements [signpost.Store]. Leases that are still to be given back have a second to go, after
+// those that are on their way; the rest expire.
 func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return nil
