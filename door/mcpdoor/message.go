@@ -304,14 +304,15 @@ func (c *cursor) text() (string, bool) {
 	return s, true
 }
 
-// quoted reads the rest of a string.
+// quoted reads the rest of a string. It looks at each byte twice at most, however many escapes there are.
 func (c *cursor) quoted() {
-	for {
-		rest := c.b[c.at:]
-		end := bytes.IndexByte(rest, '"')
-		escape := bytes.IndexByte(rest[:end], '\\')
+	for end := -1; ; {
+		if end < c.at { // not yet looked for, or it was escaped
+			end = c.at + bytes.IndexByte(c.b[c.at:], '"')
+		}
+		escape := bytes.IndexByte(c.b[c.at:end], '\\')
 		if escape < 0 {
-			c.at += end + 1
+			c.at = end + 1
 			return
 		}
 		c.at += escape + 2

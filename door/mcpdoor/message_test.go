@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 )
 
 // FuzzParse holds the parser against encoding/json: what passes means the same to both.
@@ -92,6 +93,26 @@ func TestReadAllHoldsWhatWasSent(t *testing.T) {
 			if err != nil || string(got) != sent[:min(size, most+1)] || cap(got) > most+8192 {
 				t.Errorf("%d bytes, declared %d: %d in %d, %v", size, declared, len(got), cap(got), err)
 			}
+		}
+	}
+}
+
+// Reading a string takes time by its length, and not by its length times its escapes: 16 MiB would take minutes.
+func TestManyEscapes(t *testing.T) {
+	for _, escape := range []string{`\n`, `\"`, `\\`} {
+		body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":"` + strings.Repeat(escape, 8<<20) + `"}}`
+		done := make(chan error, 1)
+		go func() {
+			_, _, err := parse([]byte(body))
+			done <- err
+		}()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("%s: %v", escape, err)
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatalf("%s: not read in 30 s", escape)
 		}
 	}
 }
