@@ -18,6 +18,7 @@ import (
 	"github.com/signposthq/signpost"
 	"github.com/signposthq/signpost/door/httpdoor"
 	"github.com/signposthq/signpost/door/render"
+	"github.com/signposthq/signpost/internal/once"
 )
 
 // ProxyOptions say how a Proxy works. Identify and Upstream are required; the zero value of everything else is right for most.
@@ -153,6 +154,7 @@ func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 	} else {
 		p.o.Rewrite(r)
 	}
+	once.Send(h)
 }
 
 // deleteOurs deletes the fields that only Signpost may write, also as servers read them that take - and _ for the same.

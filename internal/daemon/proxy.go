@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/signposthq/signpost/door/httpdoor"
+	"github.com/signposthq/signpost/internal/once"
 )
 
 // errUnasked is the answer of an upstream that leaves HTTP when nobody asked it to.
@@ -33,6 +34,7 @@ func newProxy(upstream *url.URL, timeout time.Duration, live func() *settings, t
 			p.SetURL(upstream)
 			p.Out.URL.RawQuery = p.In.URL.RawQuery // as it came: no rule here reads it
 			forward(&live().config, p)
+			once.Send(p.Out.Header)
 		},
 		ModifyResponse: func(resp *http.Response) error {
 			health.answered()
@@ -75,7 +77,7 @@ func newTransport(timeout time.Duration) *http.Transport {
 	}
 }
 
-const whyUpstream = "Requests are passed on to another service, once each."
+const whyUpstream = "Requests are passed on to another service, and what may change something is passed on once."
 
 const whyPath = "What is beside the service behind this door is not for those who pass it."
 

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -263,4 +264,33 @@ func TestStreamsAndUpgrades(t *testing.T) {
 	}
 	conn.Close()
 	eventually(t, "the lease of the connection is given back", func() bool { return metric(t, d, "signpost_leases_in_flight") == "0" })
+}
+
+// What an upstream has read is not sent to it again, if it may change something.
+func TestRequestsAreSentOnce(t *testing.T) {
+	var mu sync.Mutex
+	seen := map[string]int{}
+	kept := map[string]bool{}
+	up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen[r.URL.Path]++
+		if kept[r.RemoteAddr] {
+			panic(http.ErrAbortHandler) // the connection ends without an answer
+		}
+		kept[r.RemoteAddr] = true
+	})
+	d := start(t, "UPSTREAM="+up)
+	for i, field := range []string{"X-Nothing", "Idempotency-Key", "X-Idempotency-Key"} {
+		for _, method := range []string{"POST", "PUT", "DELETE"} {
+			path := fmt.Sprint("/", method, i)
+			wantStatus(t, "the first on a connection", ask(t, method, d.Door+"/", "", append(bearer(d.Link), field, "a")...), 200)
+			wantStatus(t, "the second on it", ask(t, method, d.Door+path, "", append(bearer(d.Link), field, "a")...), 502)
+			mu.Lock()
+			if seen[path] != 1 {
+				t.Errorf("%s with %s was sent %d times", method, field, seen[path])
+			}
+			mu.Unlock()
+		}
+	}
 }

@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mcpdoor_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/signposthq/signpost/door/mcpdoor"
+)
+
+// dying is a server whose connections end as they have read their second request. It keeps the bodies that it was sent.
+type dying struct {
+	url string
+
+	mu   sync.Mutex
+	seen []string
+}
+
+func newDying(t *testing.T) *dying {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &dying{url: "http://" + l.Addr().String()}
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() { d.serve(c) })
+		}
+	})
+	t.Cleanup(all.Wait)
+	t.Cleanup(func() { l.Close() })
+	return d
+}
+
+func (d *dying) serve(c net.Conn) {
+	defer c.Close()
+	for n, r := 1, bufio.NewReader(c); ; n++ {
+		request, err := http.ReadRequest(r)
+		if err != nil {
+			return
+		}
+		body, err := io.ReadAll(request.Body)
+		if err != nil {
+			return
+		}
+		d.mu.Lock()
+		d.seen = append(d.seen, string(body))
+		d.mu.Unlock()
+		if n == 2 {
+			return
+		}
+		const answer = `{"jsonrpc":"2.0","id":1,"result":{}}`
+		fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(answer), answer)
+	}
+}
+
+func (d *dying) times(body string) (n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, b := range d.seen {
+		if b == body {
+			n++
+		}
+	}
+	return n
+}
+
+// A call that a server has read is not sent again, whatever its client says of repeating it. It was counted once.
+func TestProxySendsACallOnce(t *testing.T) {
+	for _, field := range []string{"", "Idempotency-Key", "X-Idempotency-Key", "iDEMPOTENCY-kEY"} {
+		t.Run(field, func(t *testing.T) {
+			up, s, transport := newDying(t), newStore(), &http.Transport{}
+			t.Cleanup(transport.CloseIdleConnections)
+			b := &bench{t: t, store: s, url: startProxy(t, s, up.url, "10/min", mcpdoor.ProxyOptions{Transport: transport})}
+			var fields []string
+			if field != "" {
+				fields = []string{field, "a"}
+			}
+			if _, body := b.post("alice", "", callMessage("1", "first"), fields...); !strings.Contains(body, `"result":{}`) {
+				t.Fatalf("the first call: %s", body)
+			}
+			second := callMessage("1", "second")
+			if _, body := b.post("alice", "", second, fields...); !strings.Contains(body, "The call may have reached it.") {
+				t.Errorf("the second call: %s", body)
+			}
+			if n := up.times(second); n != 1 {
+				t.Errorf("the second call was sent %d times", n)
+			}
+			if n := s.takes(); n != 2 {
+				t.Errorf("%d takes for two calls", n)
+			}
+		})
+	}
+}
