@@ -11,6 +11,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httputil"
+	"net/textproto"
 	"net/url"
 	"strings"
 	"time"
@@ -166,6 +167,24 @@ func deleteOurs(h http.Header) {
 	}
 }
 
+// endToEnd returns the request without the fields that its field Connection names. They are not forwarded, so nothing may be decided by them.
+func endToEnd(r *http.Request) *http.Request {
+	whole := r
+	for _, value := range r.Header["Connection"] {
+		for name := range strings.SplitSeq(value, ",") {
+			if name = textproto.TrimString(name); name == "" || r.Header[http.CanonicalHeaderKey(name)] == nil {
+				continue
+			}
+			if r == whole {
+				r = r.WithContext(r.Context())
+				r.Header = r.Header.Clone()
+			}
+			r.Header.Del(name)
+		}
+	}
+	return r
+}
+
 // ServeHTTP implements http.Handler.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &post{proxy: p, request: r}
@@ -182,7 +201,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.door.turnAway(w, r, err)
 		return
 	}
-	x.caller = caller
+	x.caller, x.request = caller, endToEnd(r)
 	defer x.end()
 	switch r.Method {
 	case http.MethodPost:

@@ -11,16 +11,27 @@ import (
 	"github.com/signposthq/signpost/internal/hold"
 )
 
-// closingCancels is the first revision in which a client cancels a call by closing its response. Before, it may come back for the
+// closingRevision is the first in which a client cancels a call by closing its response. Before, it may come back for the
 // answer, and the work goes on.
-const closingCancels = "2026-07-28"
+const closingRevision = "2026-07-28"
+
+// closingCancels reports whether the client speaks such a revision, as the server reads it. What no client of one would send is not believed:
+// the slot would be back while the work goes on. There are no sessions in these revisions.
+func (x *post) closingCancels() bool {
+	said := x.request.Header.Values("MCP-Protocol-Version")
+	if len(said) != 1 || said[0] < closingRevision || x.request.Header.Get("Mcp-Session-Id") != "" {
+		return false
+	}
+	_, err := time.Parse(time.DateOnly, said[0])
+	return err == nil
+}
 
 // outlive returns the context of what is forwarded. It ends with the client's request, unless there is work that goes on without the client and
 // holds a slot: then it ends with that work, or so long after the client has gone. A stream that the client can come back to must end, or a
 // server would not let it.
 func (x *post) outlive() context.Context {
 	ctx := x.request.Context()
-	if !x.working() || x.request.Header.Get("MCP-Protocol-Version") >= closingCancels {
+	if !x.working() || x.closingCancels() {
 		return ctx
 	}
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
