@@ -36,7 +36,8 @@ type server struct {
 	name string
 	// calm says that there is a connection, and that the last call went through.
 	calm   atomic.Bool
-	inside atomic.Int64 // calls that have not returned
+	inside atomic.Int64 // calls that have not returned, a batch as one
+	takes  batches
 }
 
 // connection is the client underneath, made in the background and as often as it takes.
@@ -145,9 +146,9 @@ func (x *connection) make(m *making) {
 
 // run runs a script on the server that keeps its keys. It returns by the deadline of ctx.
 func (x *connection) run(ctx context.Context, sv *server, sc *script, keys, args []string) (rueidis.RedisMessage, error) {
-	c, inside := x.client.Load(), sv.inside.Add(1)
-	if c != nil && sv.calm.Load() && inside <= maxDirect {
-		m, err := sc.send(ctx, *c, keys, args).ToMessage()
+	inside := sv.inside.Add(1)
+	if x.smooth(sv, inside) {
+		m, err := sc.send(ctx, *x.client.Load(), keys, args).ToMessage()
 		sv.inside.Add(-1)
 		if err != nil {
 			return m, x.failed(ctx, sv, err)
@@ -159,6 +160,11 @@ func (x *connection) run(ctx context.Context, sv *server, sc *script, keys, args
 		return rueidis.RedisMessage{}, notCharged(errCrowded)
 	}
 	return x.runLater(ctx, sv, sc, slices.Clone(keys), slices.Clone(args))
+}
+
+// smooth reports whether one of so many calls to a server need not wait before it is sent.
+func (x *connection) smooth(sv *server, inside int64) bool {
+	return x.client.Load() != nil && sv.calm.Load() && inside <= maxDirect
 }
 
 // runLater is run for a server that may not be reached. The client has no eye on ctx while it waits for a connection that

@@ -10,7 +10,8 @@
 //
 // A take is one round trip, whatever it has to decide: a script decides beside the data by the rules of
 // docs/rules.md, charges in the same step, and returns what was there before. The same rules in Go judge that again, and a
-// verdict that differs is a failure of the store. The server's clock is the clock of the fleet.
+// verdict that differs is a failure of the store. The server's clock is the clock of the fleet. Cheap takes of callers that
+// meet go in one command, unless the server is a Cluster; each is still decided by itself.
 //
 // A key has one string for its windows and, while leases are out, one sorted set for those, both in one hash slot. Each write sets an
 // expiry; that of the windows follows from their ends alone.

@@ -4,6 +4,10 @@
 package redis
 
 import (
+	"context"
+	"encoding/binary"
+	"runtime"
+	"sync"
 	"time"
 
 	"github.com/signposthq/signpost"
@@ -29,3 +33,37 @@ func LearnLate(s *Store, q signpost.Request, d signpost.Decision, ago time.Durat
 
 // Age lets time pass for what a registry remembers.
 func Age(l *Links, d time.Duration) { l.known.began = l.known.began.Add(-d) }
+
+// OpenApart opens a store that takes a node of a Cluster for a server without one.
+func OpenApart(ctx context.Context, o Options) (*Store, error) {
+	option, err := o.client()
+	if err != nil {
+		return nil, err
+	}
+	option.ForceSingleClient = true
+	return openWith(ctx, option, o.prefix())
+}
+
+// TakeTogether has cheap takes, at most 31 and one that nobody asked for, wait for each other and then go in one batch. It calls
+// before when all are there. The takes are those of the caller, each of whom has to make one.
+func TakeTogether(s *Store, callers []func(), before func()) {
+	takes := &s.nodes.alone.takes
+	k := signpost.KeyOf("redis test", "of the one that leads")
+	b, _ := takes.join(s.windowsOf(k), string(binary.BigEndian.AppendUint32(make([]byte, 8), 1)))
+	var made sync.WaitGroup
+	for i, call := range callers {
+		made.Go(call)
+		for joined := 0; joined < i+2; runtime.Gosched() {
+			takes.mu.Lock()
+			joined = len(b.keys)
+			takes.mu.Unlock()
+		}
+	}
+	takes.shut(b)
+	before()
+	go s.sendBatch(s.nodes.alone, b)
+	made.Wait()
+}
+
+// Doubt says that the connection of a store is lost.
+func Doubt(s *Store) { s.nodes.alone.calm.Store(false) }

@@ -42,8 +42,12 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{prefix: o.prefix()}
-	s.connection.init(option, s.prefix)
+	return openWith(ctx, option, o.prefix())
+}
+
+func openWith(ctx context.Context, option rueidis.ClientOption, prefix string) (*Store, error) {
+	s := &Store{prefix: prefix}
+	s.connection.init(option, prefix)
 	s.facts.init()
 	s.releases.init(s)
 	if err := s.check(ctx); err != nil {

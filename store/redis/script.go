@@ -20,8 +20,12 @@ import (
 var (
 	//go:embed lua/state.lua
 	sharedSource string
+	//go:embed lua/decide.lua
+	decideSource string
 	//go:embed lua/take.lua
 	takeSource string
+	//go:embed lua/takes.lua
+	takesSource string
 	//go:embed lua/read.lua
 	readSource string
 	//go:embed lua/renew.lua
@@ -33,7 +37,8 @@ var (
 	//go:embed lua/check.lua
 	checkSource string
 
-	takeScript   = newScript(takeSource)
+	takeScript   = newScript(strings.Replace(takeSource, "DECIDE", decideSource, 1))
+	takesScript  = newScript(strings.Replace(takesSource, "DECIDE", decideSource, 1))
 	readScript   = newScript(readSource)
 	renewScript  = newScript(renewSource)
 	settleScript = newScript(settleSource)

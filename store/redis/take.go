@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/redis/rueidis"
+
 	"github.com/signposthq/signpost"
 )
 
@@ -68,7 +70,13 @@ func (s *Store) ask(ctx context.Context, q *signpost.Request, raw *signpost.Raw,
 		b = binary.BigEndian.AppendUint32(buf[:0], uint32(q.Bound.Concurrent()))
 		args[1] = string(append(b, q.LeaseID[:]...))
 	}
-	m, err := s.call(ctx, q.Key, takeScript, keys[:n], args[:n])
+	var m rueidis.RedisMessage
+	var err error
+	if !q.Expensive && q.At == 0 && s.together(s.nodes.alone) {
+		m, err = s.runTogether(ctx, s.nodes.alone, keys[0], args[0])
+	} else {
+		m, err = s.call(ctx, q.Key, takeScript, keys[:n], args[:n])
+	}
 	if err != nil {
 		return err
 	}
