@@ -68,13 +68,13 @@ func (x *post) hurry(w http.ResponseWriter) (done func()) {
 }
 
 // readAll reads a body of a declared length, or of an unknown one below 0, and no more than one byte above a limit. What it holds grows
-// with what the client has sent, not with what it has declared: to eight times as much if the length is known, which leaves little to copy, and else
+// with what the client has sent, not with what it has declared: to sixteen times as much if the length is known, which leaves little to copy, and else
 // to twice as much.
 func readAll(r io.Reader, declared, most int64) ([]byte, error) {
 	const begin = 4096 + 1 // one more, to see the end, or that there is more
 	first, growth := min(most+1, begin), int64(2)
 	if declared >= 0 {
-		most, growth = declared, 8
+		most, growth = declared, 16
 		for first = most + 1; first > begin; {
 			first = (first + growth - 1) / growth
 		}
