@@ -83,6 +83,7 @@ func invalid(format string, args ...any) *fault {
 }
 
 func (c *cursor) batch() (out []message, f *fault) {
+	ids := map[string]bool{}
 	c.elements(func() {
 		switch {
 		case f != nil:
@@ -97,6 +98,14 @@ func (c *cursor) batch() (out []message, f *fault) {
 			var m message
 			m, f = c.message()
 			out = append(out, m)
+			if f != nil || !m.request() {
+				return
+			}
+			id := plainID(m.id)
+			if ids[id] { // the answer to the one would give back the slot of the other
+				f = invalid("The batch has two requests with the same id.")
+			}
+			ids[id] = true
 		}
 	})
 	switch {

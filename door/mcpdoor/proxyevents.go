@@ -120,17 +120,20 @@ func (r *idReader) keep(b byte) {
 
 // sameID reports whether two ids are the same, though a server may have written one anew.
 func sameID(a, b []byte) bool {
-	if bytes.Equal(a, b) {
-		return true
+	return bytes.Equal(a, b) || len(a) > 0 && len(b) > 0 && (a[0] == '"') == (b[0] == '"') && plainID(a) == plainID(b)
+}
+
+// plainID returns an id as a server may write it anew.
+func plainID(id []byte) string {
+	if text := ""; id[0] == '"' && json.Unmarshal(id, &text) == nil {
+		return `"` + text
 	}
-	if len(a) == 0 || len(b) == 0 || (a[0] == '"') != (b[0] == '"') {
-		return false
+	n, err := strconv.ParseFloat(string(id), 64)
+	switch {
+	case err != nil:
+		return string(id)
+	case n == 0: // and -0
+		return "0"
 	}
-	if a[0] != '"' {
-		x, errX := strconv.ParseFloat(string(a), 64)
-		y, errY := strconv.ParseFloat(string(b), 64)
-		return errX == nil && errY == nil && x == y
-	}
-	var x, y string
-	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && x == y
+	return strconv.FormatFloat(n, 'g', -1, 64)
 }
