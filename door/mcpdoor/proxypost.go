@@ -214,6 +214,9 @@ func (x *post) mark(h http.Header, status int) {
 func (x *post) forward(w http.ResponseWriter, body []byte) {
 	ctx, over := x.bounded(x.outlive())
 	defer over()
+	for _, c := range x.calls {
+		c.ctx.Context = ctx // its count is waited for as long as its work goes on
+	}
 	ctx = context.WithValue(ctx, postKey{}, x)
 	x.proxy.inFlight.enter(x)
 	r := x.request.WithContext(&callContext{ctx, &call{caller: x.caller}})

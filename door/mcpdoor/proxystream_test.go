@@ -10,8 +10,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"github.com/signposthq/signpost"
 	"github.com/signposthq/signpost/door/mcpdoor"
 )
 
@@ -168,5 +170,50 @@ func TestProxyServerDiesInMidCall(t *testing.T) {
 			}
 			eventually(t, "the slot is free", func() bool { return b.store.releases() == 1 })
 		})
+	}
+}
+
+// That work goes on is no less so if the server begins its answer when the client has gone, and the count is not durable yet.
+func TestProxyHoldsTheSlotOfWorkThatIsNotYetDurable(t *testing.T) {
+	running, begin, end := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	var called atomic.Bool
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		if called.Swap(true) {
+			return
+		}
+		close(running)
+		<-begin
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.(http.Flusher).Flush()
+		<-end // and heeds no end of its request
+	}))
+	defer up.Close()
+	defer close(end)
+	durable := newPromise()
+	b := &bench{t: t, store: newStore()}
+	b.store.set(func(s *store) { s.commit = durable.commit() })
+	b.url = startProxy(t, b.store, up.URL, "100/min, 1 concurrent", oneSlot)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	gone := make(chan error, 1)
+	go func() {
+		_, err := http.DefaultClient.Do(b.request(ctx, callMessage("1", "slow")))
+		gone <- err
+	}()
+	<-running
+	b.store.set(func(s *store) { s.commit = signpost.Commit{} })
+	cancel()
+	if err := <-gone; err == nil {
+		t.Fatal("a call that nobody lets end was answered")
+	}
+	close(begin)
+	for i := range 100 {
+		if _, body := b.post("alice", "", callMessage("2", "slow")); !strings.Contains(body, "Concurrency limit exceeded") {
+			t.Fatalf("the slot of work that goes on was given back: %s", body)
+		}
+		if i == 50 {
+			durable.settle(nil)
+		}
 	}
 }
