@@ -85,6 +85,11 @@ func (x *post) sendError(w http.ResponseWriter, status int, id, object []byte) {
 
 // failed answers for a server that does not. Its calls count: they may have reached it.
 func (x *post) failed(w http.ResponseWriter, err error) {
+	timeout := net.Error(nil)
+	late := errors.As(err, &timeout) && timeout.Timeout()
+	if dial := (*net.OpError)(nil); late && !(errors.As(err, &dial) && dial.Op == "dial") { // it may be at work, and heed no end of its request
+		x.lapse()
+	}
 	if err := x.request.Context().Err(); err != nil {
 		x.abort(err)
 	}
@@ -104,7 +109,7 @@ func (x *post) failed(w http.ResponseWriter, err error) {
 		return
 	}
 	status := http.StatusBadGateway // to a request that carried none, nothing else speaks
-	if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
+	if late {
 		status = http.StatusGatewayTimeout
 	}
 	x.sendError(w, status, nil, why)

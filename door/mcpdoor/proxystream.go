@@ -100,21 +100,25 @@ func (b *incoming) Read(p []byte) (int, error) {
 		}
 	}
 	if err == io.EOF || b.post.request.Context().Err() != nil {
-		b.post.lapse()
+		b.post.lapseIfResumable()
 	}
 	b.post.release()
 	return n, err
 }
 
-// lapse leaves the slots of calls without an answer to end by themselves, if the client can come back: their work may go on.
+// lapse leaves the slots of calls without an answer to end by themselves: their work may go on.
 func (x *post) lapse() {
-	if !x.outlives || !x.resumable.Load() {
-		return
-	}
 	for _, c := range x.calls {
 		if !c.ended.Load() {
 			c.hold.Lapse()
 		}
+	}
+}
+
+// lapseIfResumable does so if the client can come back for the answers.
+func (x *post) lapseIfResumable() {
+	if x.outlives && x.resumable.Load() {
+		x.lapse()
 	}
 }
 
@@ -132,7 +136,7 @@ func (x *post) mayResume(is bool) {
 func (b *incoming) Close() error {
 	x := b.post
 	if b.err == nil {
-		x.lapse()
+		x.lapseIfResumable()
 	}
 	if b.err != nil || !x.outlives || !x.working() || x.resumable.Load() {
 		return b.ReadCloser.Close()

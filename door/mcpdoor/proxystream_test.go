@@ -7,11 +7,14 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/signposthq/signpost"
 	"github.com/signposthq/signpost/door/mcpdoor"
@@ -215,5 +218,35 @@ func TestProxyHoldsTheSlotOfWorkThatIsNotYetDurable(t *testing.T) {
 		if i == 50 {
 			durable.settle(nil)
 		}
+	}
+}
+
+// A server that takes too long may be at work still, so the slot is left to end by itself. One that cannot be reached is not.
+func TestProxyKeepsTheSlotOfWorkThatTakesTooLong(t *testing.T) {
+	for _, reached := range []bool{true, false} {
+		end := make(chan struct{})
+		up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body)
+			<-end
+		}))
+		b := &bench{t: t, store: newStore()}
+		transport := &http.Transport{ResponseHeaderTimeout: 20 * time.Millisecond}
+		if !reached {
+			transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
+				return nil, &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}
+			}
+		}
+		o := oneSlot
+		o.Transport = transport
+		b.url = startProxy(t, b.store, up.URL, "100/min, 1 concurrent", o)
+		if _, body := b.post("alice", "", callMessage("1", "slow")); !strings.Contains(body, "does not answer") {
+			t.Errorf("reached=%v: the first call: %s", reached, body)
+		}
+		if _, body := b.post("alice", "", callMessage("2", "slow")); strings.Contains(body, "Concurrency limit exceeded") != reached {
+			t.Errorf("reached=%v: the second call: %s", reached, body)
+		}
+		close(end)
+		up.Close()
+		transport.CloseIdleConnections()
 	}
 }
