@@ -56,6 +56,10 @@ type ProxyOptions struct {
 	// they end with their clients alone, and nil means so.
 	Stopping context.Context
 
+	// Replaces is a proxy to the same server that this one takes the place of, as with another configuration. What is under way in the one is known to the
+	// other: a call can be cancelled, streams end after the last call, and what the guard has counted counts on.
+	Replaces *Proxy
+
 	// Fields say which counters go with the answer to a single call; those of a batch have none.
 	Fields render.Fields
 
@@ -83,7 +87,7 @@ type Proxy struct {
 	door     *Door
 	o        ProxyOptions
 	reverse  *httputil.ReverseProxy
-	inFlight inFlight
+	inFlight *inFlight
 	standing *standing
 
 	bodyTime, leaseLife time.Duration // constants, but for tests
@@ -117,7 +121,11 @@ func NewProxy(l *signpost.Limiter, o ProxyOptions) (*Proxy, error) {
 	if o.Path == "" {
 		o.Path = "/"
 	}
-	p := &Proxy{door: door, o: o, inFlight: inFlight{calls: map[session][]*sent{}}, standing: newStanding(), bodyTime: bodyTime, leaseLife: signpost.LeaseLife}
+	p := &Proxy{door: door, o: o, inFlight: &inFlight{calls: map[session][]*sent{}}, standing: newStanding(), bodyTime: bodyTime, leaseLife: signpost.LeaseLife}
+	if old := o.Replaces; old != nil {
+		p.inFlight, p.standing, door.guard.limiter = old.inFlight, old.standing, old.door.guard.limiter
+		p.o.Replaces = nil // or all that ever were would stay in memory
+	}
 	p.reverse = &httputil.ReverseProxy{
 		Transport:      o.Transport,
 		FlushInterval:  -1,

@@ -130,7 +130,7 @@ func (l *loader) mcpFaults(c *Config, where map[string]string) {
 func newMCPProxy(s *settings, p *parts) (http.Handler, error) {
 	c := &s.config
 	observe := p.observe(doorMCP)
-	return mcpdoor.NewProxy(p.limiter, mcpdoor.ProxyOptions{
+	proxy, err := mcpdoor.NewProxy(p.limiter, mcpdoor.ProxyOptions{
 		Identify:          s.identify,
 		Upstream:          c.MCP,
 		Path:              c.mcpPath(),
@@ -141,6 +141,7 @@ func newMCPProxy(s *settings, p *parts) (http.Handler, error) {
 		BeforeHandler:     c.BeforeHandler,
 		CountPreflight:    !c.Preflights,
 		Stopping:          p.stopping,
+		Replaces:          p.mcp,
 		Fields:            render.Fields{OmitRateLimit: !c.RateLimit, OmitXRateLimit: !c.XRateLimit},
 		Charges:           c.charges(),
 		Terms:             terms,
@@ -148,6 +149,11 @@ func newMCPProxy(s *settings, p *parts) (http.Handler, error) {
 			observe(httpdoor.Event{Outcome: e.Outcome, Caller: e.Caller, Decision: e.Decision, Err: e.Err})
 		},
 	})
+	if err != nil {
+		return nil, err
+	}
+	p.mcp = proxy
+	return proxy, nil
 }
 
 // watched is a transport that tells how its upstream fares.

@@ -4,6 +4,7 @@
 package daemon_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -143,5 +145,64 @@ func TestServerOfMCPThatIsAway(t *testing.T) {
 	}
 	if n := strings.Count(d.log.String(), "upstream does not answer"); n != 1 {
 		t.Errorf("%d lines about it", n)
+	}
+}
+
+// What was under way before a reload is known after it: a stream that was opened before ends after a call that came later.
+func TestReloadKeepsWhatIsUnderWay(t *testing.T) {
+	say, running, slow := make(chan string, 1), make(chan struct{}), make(chan struct{})
+	letGo := sync.OnceFunc(func() { close(slow) })
+	defer letGo()
+	up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		if r.Method == http.MethodPost {
+			close(running)
+			<-slow
+			fmt.Fprint(w, "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n\n")
+			return
+		}
+		for {
+			select {
+			case text := <-say:
+				fmt.Fprintf(w, "data: %s\n", text)
+				w.(http.Flusher).Flush()
+			case <-r.Context().Done():
+				return
+			}
+		}
+	})
+	d := start(t, "MCP="+up)
+	req, err := http.NewRequest("GET", d.Door, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+d.Link)
+	say <- "first"
+	stream, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Body.Close()
+	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the reload", func() bool { return strings.Contains(d.log.String(), `"msg":"reload"`) })
+	ended := make(chan response, 1)
+	go func() { ended <- callTool(t, d.Door, d.Link, "slow") }()
+	<-running
+	stopped := make(chan error, 1)
+	go func() { stopped <- d.stop() }()
+	eventually(t, "the daemon begins to stop", func() bool { return ask(t, "GET", d.Admin+"/readyz", "").status == 503 })
+	say <- "second"
+	lines := bufio.NewScanner(stream.Body)
+	for _, want := range []string{"data: first", "data: second"} {
+		if !lines.Scan() || lines.Text() != want {
+			t.Fatalf("%q and %v, want %q", lines.Text(), lines.Err(), want)
+		}
+	}
+	letGo()
+	wantStatus(t, "the call", <-ended, 200)
+	if err := <-stopped; err != nil {
+		t.Error(err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/signposthq/signpost"
 	"github.com/signposthq/signpost/door/httpdoor"
+	"github.com/signposthq/signpost/door/mcpdoor"
 	"github.com/signposthq/signpost/link"
 )
 
@@ -31,6 +32,7 @@ type parts struct {
 	reach     http.RoundTripper // the upstream
 	observe   func(door string) func(httpdoor.Event)
 	stopping  context.Context // ends when the daemon begins to stop
+	mcp       *mcpdoor.Proxy  // of the last configuration, if any
 }
 
 func newSettings(c Config, p *parts) (*settings, error) {
