@@ -27,7 +27,7 @@ type ProxyOptions struct {
 	// Identify tells who sent a request, as for httpdoor.Options.
 	Identify func(*http.Request) (httpdoor.Caller, error)
 
-	// Upstream is the endpoint of the server.
+	// Upstream is the endpoint of the server: a scheme, a host and at most a path.
 	Upstream *url.URL
 
 	// Path is where the proxy serves it, and nothing else; empty means at the path of Upstream.
@@ -104,6 +104,8 @@ func NewProxy(l *signpost.Limiter, o ProxyOptions) (*Proxy, error) {
 	}
 	if o.Upstream == nil {
 		faults = append(faults, errors.New("mcpdoor: no Upstream"))
+	} else if u := o.Upstream; u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		faults = append(faults, errors.New("mcpdoor: Upstream is not a URL of a scheme, http or https, a host and at most a path"))
 	}
 	if o.MaxBody < 0 {
 		faults = append(faults, errors.New("mcpdoor: MaxBody is negative; a proxy holds bodies in memory"))

@@ -287,6 +287,9 @@ func (x *post) answered(resp *http.Response) error {
 	if resp.StatusCode/100 == 2 {
 		x.cancelOthers()
 	}
+	if resp.StatusCode == http.StatusAccepted || resp.StatusCode == http.StatusNoContent { // the work is yet to be done
+		x.lapse()
+	}
 	x.mark(resp.Header, resp.StatusCode)
 	if len(x.answers) > 0 {
 		if err := x.merge(resp); err != nil {

@@ -9,11 +9,13 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/signposthq/signpost"
+	"github.com/signposthq/signpost/door/httpdoor"
 	"github.com/signposthq/signpost/door/mcpdoor"
 )
 
@@ -110,6 +112,20 @@ func TestGuardCountsOnAtTheSuccessor(t *testing.T) {
 		b.url = url
 		if _, body := b.post("alice", "", ping); strings.Contains(body, "free message") != (i == 1) {
 			t.Errorf("ping %d: %s", i+1, body)
+		}
+	}
+}
+
+func TestUpstreamsThatAreNone(t *testing.T) {
+	for _, upstream := range []string{"/mcp", "127.0.0.1/mcp", "ftp://127.0.0.1/mcp", "http:///mcp", "http://a:b@127.0.0.1/mcp", "http://127.0.0.1/mcp?key=1", "http://127.0.0.1/mcp#a", "http://[::1]:80/a%2Fb", "https://127.0.0.1"} {
+		u, err := url.Parse(upstream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = mcpdoor.NewProxy(signpost.New(newStore(), signpost.Options{}), mcpdoor.ProxyOptions{
+			Identify: func(*http.Request) (httpdoor.Caller, error) { return callerOf("alice", "1/min"), nil }, Upstream: u})
+		if good := strings.HasSuffix(upstream, "%2Fb") || strings.HasPrefix(upstream, "https"); (err == nil) != good || err != nil && strings.Contains(err.Error(), "127.0.0.1") {
+			t.Errorf("%s: %v", upstream, err)
 		}
 	}
 }

@@ -221,6 +221,27 @@ func TestProxyHoldsTheSlotOfWorkThatIsNotYetDurable(t *testing.T) {
 	}
 }
 
+// A server that has no answer for a call may do the work later.
+func TestProxyKeepsTheSlotOfWorkToCome(t *testing.T) {
+	for _, status := range []int{http.StatusAccepted, http.StatusNoContent} {
+		up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body)
+			w.WriteHeader(status)
+		}))
+		for _, call := range []string{callMessage("1", "slow"), strings.Replace(callMessage("1", "slow"), `"id":1,`, "", 1)} {
+			b := &bench{t: t, store: newStore()}
+			b.url = startProxy(t, b.store, up.URL, "100/min, 1 concurrent", oneSlot)
+			if res, body := b.post("alice", "", call); res.StatusCode != status {
+				t.Errorf("%d: %s is answered %d %s", status, call, res.StatusCode, body)
+			}
+			if _, body := b.post("alice", "", callMessage("2", "slow")); !strings.Contains(body, "Concurrency limit exceeded") {
+				t.Errorf("%d: after %s the slot was given back: %s", status, call, body)
+			}
+		}
+		up.Close()
+	}
+}
+
 // A server that takes too long may be at work still, so the slot is left to end by itself. One that cannot be reached is not.
 func TestProxyKeepsTheSlotOfWorkThatTakesTooLong(t *testing.T) {
 	for _, reached := range []bool{true, false} {
