@@ -45,12 +45,8 @@ func (s *Store) Renew(ctx context.Context, l signpost.Lease, at signpost.Instant
 // Release implements [signpost.Store]. The lease goes back in the background, in a batch with others. While
 // the server is away, it is tried until it would have expired anyway.
 func (s *Store) Release(l signpost.Lease) {
-	if l.IsZero() || s.closed.Load() {
-		return
-	}
-	select {
-	case s.releases.queue <- release{l, time.Now().Add(signpost.LeaseLife)}:
-	default:
+	if !l.IsZero() {
+		s.releases.add(s.nodes.of(slotOf(l.Key)), release{l, time.Now().Add(signpost.LeaseLife)})
 	}
 }
 
@@ -59,74 +55,102 @@ type release struct {
 	ends  time.Time // when it has expired, whatever happened
 }
 
-// releases are the leases on their way back.
+// releases are the leases on their way back. Those of one server wait for no other.
 type releases struct {
 	store *Store
-	queue chan release
-	ctx   context.Context
-	stop  context.CancelFunc
-	ended sync.WaitGroup
+	// ctx ends a second after closing, which is closed by close.
+	ctx     context.Context
+	stop    context.CancelFunc
+	closing chan struct{}
+	ended   sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool
+	count  int                   // of all, those that are being sent included
+	queues map[*server][]release // of servers that somebody sends to: what waits until that is done
 }
 
 func (r *releases) init(s *Store) {
-	r.store, r.queue = s, make(chan release, maxReleases)
+	r.store, r.closing, r.queues = s, make(chan struct{}), make(map[*server][]release)
 	r.ctx, r.stop = context.WithCancel(context.Background())
-	r.ended.Go(r.work)
 }
 
-// close sends what is queued, once and as far as a second goes, and ends the work.
+// close has what is queued sent, once and as far as a second goes.
 func (r *releases) close() {
-	r.stop()
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	close(r.closing)
+	late := time.AfterFunc(answerTimeout, r.stop)
+	defer late.Stop()
 	r.ended.Wait()
+	r.stop()
 }
 
-func (r *releases) work() {
-	var late []release // did not arrive
-	var retry <-chan time.Time
+func (r *releases) add(sv *server, one release) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed || r.count == maxReleases {
+		return
+	}
+	r.count++
+	queue, sending := r.queues[sv]
+	r.queues[sv] = append(queue, one)
+	if !sending {
+		r.ended.Go(func() { r.work(sv) })
+	}
+}
+
+// work sends what is queued for a server, until that is nothing.
+func (r *releases) work(sv *server) {
+	var batch, late []release
 	for {
-		batch, queue := late, r.queue
-		if len(late) > 0 {
-			queue = nil // those first, and not more often than that
-		}
-		select {
-		case one := <-queue:
-			batch = append(batch, one)
-		case <-retry:
-		case <-r.ctx.Done():
-			last, cancel := context.WithTimeout(context.Background(), answerTimeout) // for all batches, not for each
-			defer cancel()
-			for batch = r.more(batch); len(batch) > 0 && r.send(last, batch) == nil; batch = r.more(nil) {
-			}
+		batch = r.next(sv, len(batch)-len(late), late)
+		if len(batch) == 0 {
 			return
 		}
-		late, retry = r.send(context.Background(), r.more(batch)), nil
-		if len(late) > 0 {
-			retry = time.After(releaseRetry)
+		last := false // try
+		select {
+		case <-r.closing:
+			last = true
+		default:
+		}
+		if late = r.send(batch); len(late) == 0 {
+			continue
+		}
+		if last {
+			return
+		}
+		select {
+		case <-time.After(releaseRetry):
+		case <-r.closing:
 		}
 	}
 }
 
-// more fills a batch with what is queued.
-func (r *releases) more(batch []release) []release {
-	for len(batch) < releaseBatch {
-		select {
-		case one := <-r.queue:
-			batch = append(batch, one)
-		default:
-			return batch
-		}
+// next returns the next batch: those that did not arrive, and others as far as there is room. Some are done with.
+func (r *releases) next(sv *server, done int, late []release) []release {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.count -= done
+	queue := r.queues[sv]
+	n := min(releaseBatch-len(late), len(queue))
+	batch := append(late, queue[:n]...)
+	r.queues[sv] = queue[n:]
+	if len(batch) == 0 {
+		delete(r.queues, sv)
 	}
 	return batch
 }
 
 // send gives leases back in one pipeline, within a second, and returns those that have to be tried again.
-func (r *releases) send(ctx context.Context, batch []release) (late []release) {
+func (r *releases) send(batch []release) (late []release) {
 	c, err := r.store.get()
 	if err != nil {
 		return r.still(batch)
 	}
 	// Leases of one key go in one command.
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	ctx, cancel := context.WithTimeout(r.ctx, answerTimeout)
 	defer cancel()
 	var (
 		cmds  []rueidis.Completed

@@ -4,6 +4,7 @@
 package redis_test
 
 import (
+	"fmt"
 	"strconv"
 	"testing"
 	"time"
@@ -25,5 +26,53 @@ func TestCloseDoesNotWaitForEveryLease(t *testing.T) {
 	s.Close()
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("Close took %v, want two or three seconds", took)
+	}
+}
+
+// Leases of a node that is lost, however many, hold up none of the others.
+func TestLostShardHoldsUpNoLease(t *testing.T) {
+	nodes := redistest.Cluster(t, 3)
+	s := open(t, redis.Options{URL: nodes[0].URL() + "?addr=" + nodes[1].Addr})
+	const many = 400 // more than a batch
+	held := map[string][]signpost.Lease{}
+	for i := 0; len(held[nodes[1].Addr]) < many; i++ {
+		q := request(fmt.Sprint("lease ", i), "5/366d 1 concurrent")
+		q.Expensive = true
+		if at := s.Slice(q.Key); at == nodes[1].Addr || len(held[at]) < 10 {
+			held[at] = append(held[at], take(t, s, q).Lease)
+		}
+	}
+	lost := held[nodes[1].Addr]
+	delete(held, nodes[1].Addr)
+	nodes[1].Freeze()
+	for _, l := range lost {
+		s.Release(l)
+	}
+	began := time.Now()
+	for _, leases := range held {
+		for _, l := range leases {
+			s.Release(l)
+		}
+	}
+	back := func(l signpost.Lease) func() bool {
+		return func() bool {
+			in, err := s.Inspect(t.Context(), l.Key, 0)
+			return err == nil && len(in.Leases) == 0
+		}
+	}
+	for _, leases := range held {
+		for _, l := range leases {
+			nodes[0].Eventually("a lease of a node that is well is back", back(l))
+		}
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("leases of nodes that are well took %v to go back", took)
+	}
+	nodes[1].Thaw()
+	for _, l := range lost {
+		nodes[1].Eventually("a lease of the node that was lost is back", back(l))
+	}
+	if took := time.Since(began); took > signpost.LeaseLife*2/3 {
+		t.Errorf("leases of the node that was lost took %v to go back, as if by expiry", took)
 	}
 }
