@@ -4,7 +4,6 @@
 package redis
 
 import (
-	"context"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -21,8 +20,8 @@ const (
 	recheck = 30 * time.Second
 	// readTries is how often a record is read that changes all the while, until it is used and not remembered.
 	readTries = 3
-	// restTime is how long the server is left alone after it did not answer.
-	restTime = 500 * time.Millisecond
+	// restTime is how long the server is left alone after it did not answer, each time.
+	restTime = 100 * time.Millisecond
 	// noteEvery is how often a link's last use is written.
 	noteEvery = time.Minute
 	// maxNotes is how many of those may be on their way.
@@ -31,8 +30,10 @@ const (
 
 // known are the records that a process has read.
 type known struct {
-	began  time.Time
-	asleep atomic.Int64 // until when the server is left alone, by the monotonic clock; 0: it answers
+	began time.Time
+	// asleep says that the server did not answer. Nobody waits for it until it has answered a question that nobody waits for.
+	asleep atomic.Bool
+	fell   chan struct{} // holds one when asleep has become true
 
 	mu      sync.RWMutex
 	epoch   uint64 // counts the connections that were lost: what was pushed meanwhile, nobody knows
@@ -63,6 +64,7 @@ func (r *remembered) live(h link.Hash, now time.Duration) (link.Record, error) {
 
 func (k *known) init() {
 	k.began, k.records, k.lookups = time.Now(), make(map[string]remembered), make(map[*lookup]struct{})
+	k.fell = make(chan struct{}, 1)
 }
 
 func (k *known) now() time.Duration { return time.Since(k.began) }
@@ -136,24 +138,37 @@ func (k *known) doubt() {
 	k.epoch++
 }
 
-// mayAsk reports whether the server is to be asked. While it does not answer, one caller tries from time to time.
-func (k *known) mayAsk(now time.Duration) bool {
-	until := k.asleep.Load()
-	return until == 0 || int64(now) >= until && k.asleep.CompareAndSwap(until, int64(now+answerTimeout+restTime))
+// rest leaves the server alone.
+func (k *known) rest() {
+	if !k.asleep.Swap(true) {
+		k.fell <- struct{}{}
+	}
 }
 
-// rest leaves the server alone for a while.
-func (k *known) rest(now time.Duration) { k.asleep.Store(int64(max(now, k.now()) + restTime)) }
-
-func (k *known) answered() { k.asleep.Store(0) }
+// wake asks a server that did not answer until it does, whenever that happens, until Close.
+func (l *Links) wake() {
+	for {
+		select {
+		case <-l.known.fell:
+		case <-l.ctx.Done():
+			return
+		}
+		for l.known.asleep.Load() {
+			select {
+			case <-time.After(restTime):
+			case <-l.ctx.Done():
+				return
+			}
+			if _, _, err := l.read(l.ctx, []string{"check"}); err == nil {
+				l.known.asleep.Store(false)
+			}
+		}
+	}
+}
 
 // notes are last uses of links on their way to the server.
 type notes struct {
-	links *Links
 	queue chan note
-	ctx   context.Context
-	stop  context.CancelFunc
-	ended sync.WaitGroup
 
 	mu   sync.Mutex
 	last map[link.Hash]time.Time
@@ -164,25 +179,19 @@ type note struct {
 	at   time.Time
 }
 
-func (n *notes) init(l *Links) {
-	n.links, n.queue, n.last = l, make(chan note, maxNotes), make(map[link.Hash]time.Time)
-	n.ctx, n.stop = context.WithCancel(context.Background())
-	n.ended.Go(func() {
-		for {
-			select {
-			case one := <-n.queue:
-				id := one.hash.ID()
-				l.call(n.ctx, seenScript, []string{l.recordKey(id), l.seenKey(id)}, string(one.hash[:]), strconv.FormatInt(one.at.UnixMilli(), 10))
-			case <-n.ctx.Done():
-				return
-			}
-		}
-	})
-}
+func (n *notes) init() { n.queue, n.last = make(chan note, maxNotes), make(map[link.Hash]time.Time) }
 
-func (n *notes) close() {
-	n.stop()
-	n.ended.Wait()
+// note writes notes down, until Close.
+func (l *Links) note() {
+	for {
+		select {
+		case one := <-l.notes.queue:
+			id := one.hash.ID()
+			l.call(l.ctx, seenScript, []string{l.recordKey(id), l.seenKey(id)}, string(one.hash[:]), strconv.FormatInt(one.at.UnixMilli(), 10))
+		case <-l.ctx.Done():
+			return
+		}
+	}
 }
 
 // Seen implements [link.Registry].

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -53,13 +54,17 @@ var _ link.Registry = (*Links)(nil)
 // milliseconds. It is safe for concurrent use.
 //
 // While the server cannot be read, a record serves for [link.Stale] after it was read last, and one that was not
-// read before is link.ErrUnavailable.
+// read before is link.ErrUnavailable. Nobody waits for the server then: it is asked in the background whether it answers.
 type Links struct {
 	connection
 	prefix string
 	closed atomic.Bool
 	known  known
 	notes  notes
+
+	ctx   context.Context // ends at Close
+	stop  context.CancelFunc
+	ended sync.WaitGroup
 }
 
 // OpenLinks returns a registry. It returns errors as [Open] does.
@@ -69,7 +74,9 @@ func OpenLinks(ctx context.Context, o Options) (*Links, error) {
 		return nil, err
 	}
 	l := &Links{prefix: o.prefix()}
+	l.ctx, l.stop = context.WithCancel(context.Background())
 	l.known.init()
+	l.notes.init()
 	option.DisableCache = false
 	// By prefix, so that the server need not remember who has read what.
 	option.ClientTrackingOptions = []string{"BCAST", "PREFIX", l.recordKey("")}
@@ -84,7 +91,8 @@ func OpenLinks(ctx context.Context, o Options) (*Links, error) {
 		}
 	}
 	l.connection.init(option, l.prefix)
-	l.notes.init(l)
+	l.ended.Go(l.wake)
+	l.ended.Go(l.note)
 	ctx, cancel := context.WithTimeout(ctx, 2*dialTimeout)
 	defer cancel()
 	if _, _, err := l.read(ctx, []string{"check"}); err != nil && lasting(err) {
@@ -99,7 +107,8 @@ func (l *Links) Close() error {
 	if l.closed.Swap(true) {
 		return nil
 	}
-	l.notes.close()
+	l.stop()
+	l.ended.Wait()
 	l.connection.close()
 	return nil
 }
@@ -129,35 +138,56 @@ func (l *Links) Resolve(ctx context.Context, h link.Hash) (link.Record, error) {
 	if ok && have.sure(&l.known, now) {
 		return have.live(h, now)
 	}
-	if l.closed.Load() || !l.known.mayAsk(now) {
+	if l.closed.Load() || l.known.asleep.Load() {
 		return l.stale(have, ok, h, errors.New("it did not answer a moment ago"))
 	}
-	// A link is often used in the moment after it was minted, while that is still being pushed. It is read again then, so that it is
-	// remembered: who has seen a link goes on with it when the server fails.
+	// The question outlives a caller that goes away: that one says nothing of the server.
+	type answer struct {
+		remembered
+		err error
+	}
+	found := make(chan answer, 1)
+	go func() {
+		r, err := l.find(context.WithoutCancel(ctx), id)
+		found <- answer{r, err}
+	}()
+	select {
+	case a := <-found:
+		switch {
+		case a.err == nil:
+			return a.live(h, l.known.now())
+		case errors.Is(a.err, link.ErrUnknown):
+			return link.Record{}, a.err
+		}
+		return l.stale(have, ok, h, a.err)
+	case <-ctx.Done():
+		return l.stale(have, ok, h, ctx.Err())
+	}
+}
+
+// find reads a record and remembers it. A link is often used in the moment after it was minted, while that is still being pushed. It is
+// read again then, so that it is remembered: who has seen a link goes on with it when the server fails.
+func (l *Links) find(ctx context.Context, id string) (r remembered, _ error) {
 	for try := 1; ; try++ {
-		lookup := l.known.look(id)
+		lookup, asked := l.known.look(id), l.known.now()
 		at, records, err := l.read(ctx, []string{id})
 		if err != nil || len(records) == 0 {
 			l.known.end(lookup)
 		}
 		switch {
 		case err != nil:
-			if ctx.Err() == nil {
-				l.known.rest(now)
+			if !errors.Is(err, errMalformed) {
+				l.known.rest()
 			}
-			return l.stale(have, ok, h, err)
+			return r, err
 		case len(records) == 0:
-			l.known.answered()
-			return link.Record{}, link.ErrUnknown
+			return r, link.ErrUnknown
 		}
-		l.known.answered()
 		// The server looked at its clock at some instant since it was asked. Were that taken for the first of them, links would end early.
-		answered := l.known.now()
-		have, ok = remembered{record: records[0], at: at.Add(now - answered), read: now}, true
-		if l.known.put(lookup, have) || try == readTries {
-			return have.live(h, answered)
+		r = remembered{record: records[0], at: at.Add(asked - l.known.now()), read: asked}
+		if l.known.put(lookup, r) || try == readTries {
+			return r, nil
 		}
-		now = answered
 	}
 }
 

@@ -4,6 +4,7 @@
 package redis_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"sync"
@@ -193,6 +194,44 @@ func TestLinksWithoutServer(t *testing.T) {
 				t.Errorf("the revoked link: %v, want ErrUnknown", err)
 			}
 		})
+	}
+}
+
+// A server that is silent holds up those who ask it first. From then on nobody waits, however short or long his patience is.
+func TestNobodyWaitsForASilentRegistry(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	l, other := openLinks(t, redis.Options{URL: server.URL()}), openLinks(t, redis.Options{URL: server.URL()})
+	known, unread := mint(t, l), mint(t, other)
+	warm(t, server, []*redis.Links{l}, known)
+	server.Freeze()
+	redis.Age(l, time.Minute) // so that the record would be read again
+	// Callers of little patience find out that the server is silent, though each of them leaves before.
+	server.Eventually("a caller of little patience is answered from memory", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		r, err := l.Resolve(ctx, known.Hash)
+		return err == nil && r.Hash == known.Hash && ctx.Err() == nil
+	})
+	waited := 0
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		began := time.Now()
+		if err := resolve(t, l, known); err != nil {
+			t.Fatalf("a link that was known: %v", err)
+		}
+		if err := resolve(t, l, unread); !errors.Is(err, link.ErrUnavailable) {
+			t.Fatalf("a link that was never read: %v, want ErrUnavailable", err)
+		}
+		if time.Since(began) > 500*time.Millisecond {
+			waited++
+		}
+	}
+	if waited > 1 { // a machine that is busy may stop us for once
+		t.Errorf("%d callers waited for a server that is known to be silent", waited)
+	}
+	server.Thaw()
+	for _, r := range []link.Record{known, unread} {
+		server.Eventually("links resolve again", func() bool { return resolve(t, l, r) == nil })
 	}
 }
 
