@@ -24,6 +24,9 @@ const (
 	maxDirect = 512
 	// maxWaiting is how many calls may wait for one server in any way.
 	maxWaiting = 4096
+	// maxLeft is how many callers may go away before it is looked whether the server answers: what they have sent stays in the
+	// pipeline until it does.
+	maxLeft = 256
 	// lastAnswers is how long a connection to a master that was demoted is kept for the calls that are under way: each is
 	// refused as well, and one that learns why was not counted for certain.
 	lastAnswers = 20 * time.Millisecond
@@ -37,6 +40,7 @@ type server struct {
 	// calm says that there is a connection, and that the last call went through.
 	calm   atomic.Bool
 	inside atomic.Int64 // calls that have not returned, a batch as one
+	left   atomic.Int64 // callers that went away since the server was seen to answer
 	takes  batches
 }
 
@@ -213,6 +217,7 @@ func (x *connection) reach(sv *server, key string) error {
 	if _, answered := rueidis.IsRedisErr(err); err != nil && !answered {
 		return err
 	}
+	sv.left.Store(0)
 	sv.calm.Store(true)
 	return nil
 }
@@ -222,6 +227,8 @@ func (x *connection) failed(ctx context.Context, sv *server, err error) error {
 	refused, answered := rueidis.IsRedisErr(err)
 	switch {
 	case rueidis.IsRedisNil(err): // an answer, if not one of ours
+	case errors.Is(err, context.Canceled) && sv.left.Add(1) < maxLeft:
+		return err // which says nothing of the server
 	case !answered:
 		sv.calm.Store(false)
 	case codeOf(refused) == "READONLY":

@@ -104,12 +104,23 @@ func (s *Store) Settle(ctx context.Context, k signpost.Key, at signpost.Instant,
 // Slice implements [signpost.Slicer]: the address of the server, or of the node of a Cluster that has the key's slot now.
 func (s *Store) Slice(k signpost.Key) string { return s.nodes.of(slotOf(k)).name }
 
-// call runs a script unless the store is closed.
+// call runs a script, if anybody wants to know what comes of it.
 func (s *Store) call(ctx context.Context, k signpost.Key, sc *script, keys, args []string) (rueidis.RedisMessage, error) {
-	if s.closed.Load() {
-		return rueidis.RedisMessage{}, signpost.ErrClosed
+	if err := s.refuses(ctx); err != nil {
+		return rueidis.RedisMessage{}, err
 	}
 	return s.run(ctx, s.nodes.of(slotOf(k)), sc, keys, args)
+}
+
+// refuses returns why nothing is sent: the store is closed, or the caller has gone.
+func (s *Store) refuses(ctx context.Context) error {
+	if s.closed.Load() {
+		return signpost.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return notCharged(err)
+	}
+	return nil
 }
 
 // windowsOf names the string of a key's windows, and leasesOf the sorted set of its leases. What is between the braces

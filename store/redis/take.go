@@ -34,8 +34,8 @@ func (s *Store) take(ctx context.Context, q *signpost.Request, d *signpost.Decis
 	if q.At != 0 {
 		return s.ask(ctx, q, &signpost.Raw{}, d)
 	}
-	if s.closed.Load() {
-		return signpost.ErrClosed
+	if err := s.refuses(ctx); err != nil {
+		return err
 	}
 	sent := s.facts.now()
 	if s.facts.refuse(q, sent, d) {

@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: 2026 The Signpost Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redis_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/signposthq/signpost"
+	"github.com/signposthq/signpost/internal/redistest"
+	"github.com/signposthq/signpost/store/redis"
+)
+
+// A caller that goes away says nothing of the server: takes of others are still one round trip.
+func TestCancelledCallersCostOthersNothing(t *testing.T) {
+	server := redistest.Start(t)
+	s := open(t, redis.Options{URL: server.URL()})
+	take(t, s, request("warm", "5/min"))
+	server.Forget()
+	for i, expensive := range []bool{false, true} {
+		server.Freeze()
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(20*time.Millisecond, cancel)
+		q := request(fmt.Sprint("leaves ", i), "5/min 5 concurrent")
+		q.Expensive, q.LeaseID = expensive, signpost.NewLeaseID()
+		if _, _, err := s.Take(ctx, q); !errors.Is(err, context.Canceled) || errors.Is(err, signpost.ErrNotCharged) {
+			t.Errorf("take of a caller that left: error %v, want its own, and that it may have been charged", err)
+		}
+		server.Thaw()
+		// Who is gone before is not even sent.
+		if _, _, err := s.Take(ctx, q); !errors.Is(err, context.Canceled) || !errors.Is(err, signpost.ErrNotCharged) {
+			t.Errorf("take of a caller that had left: error %v, want its own, and that nothing was charged", err)
+		}
+		if n := used(t, s, q); n != 1 {
+			t.Errorf("%d used, want the one that was sent", n)
+		}
+	}
+	if n := server.Calls("exists"); n != 0 {
+		t.Errorf("the server was asked %d times whether it is there", n)
+	}
+}
+
+// What callers that go away have sent is bounded, however many they are: a pipeline that is full has no eye on anybody's context.
+func TestCancelledCallersAreBounded(t *testing.T) {
+	server := redistest.Start(t)
+	s := open(t, redis.Options{URL: server.URL()})
+	q := request("leaves", "1000000/day 1000 concurrent")
+	q.Expensive = true // so that each take is a command
+	take(t, s, q)
+	server.Forget()
+	server.Freeze()
+	const callers, rounds = 100, 20
+	var sent sync.WaitGroup
+	var held atomic.Int64
+	leave := func() {
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(2*time.Millisecond, cancel)
+		q := q
+		q.LeaseID = signpost.NewLeaseID()
+		began := time.Now()
+		if _, _, err := s.Take(ctx, q); err == nil {
+			t.Error("a server that is frozen has answered")
+		}
+		if time.Since(began) > time.Second {
+			held.Add(1)
+		}
+	}
+	for range callers {
+		sent.Go(func() {
+			for range rounds {
+				leave()
+			}
+		})
+	}
+	sent.Wait()
+	server.Thaw()
+	take(t, s, q) // after all that were sent before
+	if n := server.Calls("evalsha") - 1; n > 256+callers || n == 0 {
+		t.Errorf("%d of %d takes were sent to a server that did not answer, want 256 and those under way at most", n, callers*rounds)
+	}
+	if n := held.Load(); n > callers/2 {
+		t.Errorf("%d callers that went away were held for a second", n)
+	}
+	// Now that it has answered, one more that goes away is nothing.
+	server.Forget()
+	server.Freeze()
+	leave()
+	server.Thaw()
+	take(t, s, q)
+	if n := server.Calls("exists"); n != 0 {
+		t.Errorf("the server was asked %d times whether it is there", n)
+	}
+}
