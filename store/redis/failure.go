@@ -23,6 +23,9 @@ var passing = map[string]bool{
 	"MISCONF": true, "NOREPLICAS": true, "MOVED": true, "ASK": true, "UNBLOCKED": true,
 }
 
+// full is what a server says that has as many clients as it takes. It has no code.
+const full = "max number of clients"
+
 // untouched are the codes of errors that a server answers before a script writes anything: either to the script as a whole, or to the
 // first write in it.
 var untouched = map[string]bool{
@@ -106,7 +109,7 @@ func lasting(err error) bool {
 		return true
 	}
 	var refused *rueidis.RedisError
-	return errors.As(err, &refused) && !passing[codeOf(refused)] || distrusted(err)
+	return errors.As(err, &refused) && !passing[codeOf(refused)] && !strings.Contains(refused.Error(), full) || distrusted(err)
 }
 
 // distrusted reports whether an error says that the server showed a certificate that is not to be trusted.

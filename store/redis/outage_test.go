@@ -17,6 +17,7 @@ import (
 
 	"github.com/signposthq/signpost"
 	"github.com/signposthq/signpost/internal/redistest"
+	"github.com/signposthq/signpost/link"
 	"github.com/signposthq/signpost/store/redis"
 )
 
@@ -102,6 +103,27 @@ func TestOpenBeforeTheServer(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A server that has too many clients already is an outage like any other, and no reason not to start.
+func TestOpenOfAFullServer(t *testing.T) {
+	server := redistest.Start(t)
+	server.Do("CONFIG", "SET", "maxclients", "1")
+	s, l := open(t, redis.Options{URL: server.URL()}), openLinks(t, redis.Options{URL: server.URL()})
+	q := request("full", "5/min")
+	if _, _, err := s.Take(t.Context(), q); !errors.Is(err, signpost.ErrNotCharged) {
+		t.Errorf("take: error %v, want ErrNotCharged", err)
+	}
+	if err := resolve(t, l, link.Record{Hash: link.Mint().Hash()}); !errors.Is(err, link.ErrUnavailable) {
+		t.Errorf("resolve: error %v, want ErrUnavailable", err)
+	}
+	server.Do("CONFIG", "SET", "maxclients", "100")
+	server.Eventually("a take is answered", func() bool {
+		_, _, err := s.Take(t.Context(), q)
+		return err == nil
+	})
+	r := mint(t, l)
+	server.Eventually("a link is resolved", func() bool { return resolve(t, l, r) == nil })
 }
 
 // hole is an address that takes connections and never says anything, as a host behind a firewall or a frozen server.
