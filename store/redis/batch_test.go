@@ -284,3 +284,34 @@ func TestBatchOfSlots(t *testing.T) {
 		t.Error("another batch was sent")
 	}
 }
+
+// Whatever a server answers to a batch that no script of ours does is a failure of the takes that are in it, never a decision.
+func TestMalformedRepliesToABatch(t *testing.T) {
+	const sound = "$9\r\n\x01\x00\x00\x01\x9b\xc1\xa8\x4c\x00\r\n"
+	for name, c := range map[string]struct {
+		reply  string
+		passes bool // for the take in the middle
+	}{
+		"sound":                {"*4\r\n" + strings.Repeat(sound, 4), true},
+		"nil":                  {"$-1\r\n", false},
+		"a status":             {"+OK\r\n", false},
+		"one reply for all":    {sound, false},
+		"none":                 {"*0\r\n", false},
+		"one too few":          {"*3\r\n" + strings.Repeat(sound, 3), false},
+		"one too many":         {"*5\r\n" + strings.Repeat(sound, 5), false},
+		"a list in it":         {"*4\r\n" + sound + sound + "*1\r\n" + sound + sound, false},
+		"a number in it":       {"*4\r\n" + sound + sound + ":1\r\n" + sound, false},
+		"nil in it":            {"*4\r\n" + sound + sound + "$-1\r\n" + sound, false},
+		"an error in it":       {"*4\r\n" + sound + sound + "-ERR broken\r\n" + sound, false},
+		"an error of the rest": {"*4\r\n-ERR broken\r\n-ERR broken\r\n" + sound + sound, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, redis.Options{URL: fake(t, c.reply)})
+			takes := several(t, 3, "malformed", "5/min")
+			together(s, takes, func() {})
+			if a := takes[1]; (a.err == nil) != c.passes || a.d.Admitted != c.passes {
+				t.Errorf("admitted=%v, error %v", a.d.Admitted, a.err)
+			}
+		})
+	}
+}
