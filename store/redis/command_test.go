@@ -150,6 +150,26 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
+// The expiry moves on with the windows: a key that is used all the while is there all the while.
+func TestExpiryMovesOn(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, redis.Options{URL: server.URL()})
+	for _, bound := range []string{"100000/s", "100000/s 100000/2s"} {
+		q := request(bound, bound)
+		turns := map[signpost.Instant]bool{}
+		server.Eventually("two windows have turned", func() bool {
+			d := take(t, s, q)
+			last := d.Windows()[len(d.Windows())-1]
+			turns[last.Start] = true
+			if at, _ := server.Do("PEXPIRETIME", redis.NameOf(s, q.Key)).AsInt64(); at < int64(last.Reset().Add(time.Minute))-5 {
+				t.Fatalf("%s: the key expires at %d, less than a minute after the window ends at %d", bound, at, last.Reset())
+			}
+			return len(turns) == 3
+		})
+	}
+}
+
 // An instant that a request names says nothing about how long the windows are open by the server's clock: takes by that clock do not find
 // their count gone before.
 func TestExpiryOfNamedInstants(t *testing.T) {

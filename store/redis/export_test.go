@@ -16,6 +16,9 @@ import (
 // Known returns how many full keys a store knows of.
 func Known(s *Store) int64 { return s.facts.known.Load() }
 
+// NameOf returns the name of the string with a key's windows.
+func NameOf(s *Store, k signpost.Key) string { return s.windowsOf(k) }
+
 // RefuseLate has a caller that looked at the clock some time ago be refused by what is known now.
 func RefuseLate(s *Store, q signpost.Request, ago time.Duration) (d signpost.Decision, refused bool) {
 	refused = s.facts.refuse(&q, s.facts.now()-ago, &d)

@@ -78,6 +78,32 @@ func TestFactsAreOfCounts(t *testing.T) {
 	if d := take(t, s, q); !d.Admitted {
 		t.Error("a key that this process has reset is refused")
 	}
+	q = request("lengths", "3/day")
+	q.Cost = 3
+	take(t, s, q)
+	if take(t, s, q).Admitted {
+		t.Fatal("6 of 3 were admitted")
+	}
+	q.Bound = signpost.MustParseBound("3/366d") // which began before that day
+	if d := take(t, s, q); !d.Admitted || d.Windows()[0].Used != 3 {
+		t.Errorf("a window of another length in the same place: admitted=%v, %d used", d.Admitted, d.Windows()[0].Used)
+	}
+}
+
+// Time goes on for what a process refuses by itself.
+func TestFactsTellTheTime(t *testing.T) {
+	server := redistest.Start(t)
+	s := open(t, redis.Options{URL: server.URL()})
+	q := request("time", "1/366d")
+	take(t, s, q)
+	first := take(t, s, q)
+	const pause = 100 * time.Millisecond
+	time.Sleep(pause)
+	server.Forget()
+	d := take(t, s, q)
+	if late := d.At.Sub(first.At); late < pause || first.RetryAfter()-d.RetryAfter() != late {
+		t.Errorf("%v later: decided %v later, with a wait of %v after one of %v", pause, late, d.RetryAfter(), first.RetryAfter())
+	}
 }
 
 // What another process resets shows soon, and so does the next window.
@@ -120,10 +146,13 @@ func TestLateAnswersDoNotAsk(t *testing.T) {
 	d := take(t, s, q)
 	began := time.Now()
 	server.Forget()
+	before, year := d, signpost.Instant((366 * 24 * time.Hour).Milliseconds()) // of the interval before
+	before.At -= year
+	before.Windows()[0].Start -= year
 	for range 100 {
-		redis.LearnLate(s, q, d, 1500*time.Millisecond)
-		if take(t, s, q).Admitted {
-			t.Fatal("a full key was admitted")
+		redis.LearnLate(s, q, before, 1500*time.Millisecond)
+		if got := take(t, s, q); got.Admitted || got.At < d.At || got.Windows()[0] != d.Windows()[0] {
+			t.Fatalf("a full key: admitted=%v at %d by %+v, want a refusal at %d or later by %+v", got.Admitted, got.At, got.Windows()[0], d.At, d.Windows()[0])
 		}
 	}
 	if n, most := server.Calls("evalsha"), 1+int(time.Since(began)/time.Second); n > most {
