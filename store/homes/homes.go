@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"sync"
 
 	"github.com/signposthq/signpost"
 )
@@ -115,15 +116,23 @@ func (s *Store) Slice(k signpost.Key) string {
 	return name
 }
 
-// Close implements [signpost.Store].
+// Close implements [signpost.Store]. All stores are closed at once: one that is away takes its time.
 func (s *Store) Close() error {
+	var mu sync.Mutex
 	var errs []error
+	var closing sync.WaitGroup
 	for h, home := range s.at {
-		if err := home.Close(); err != nil {
-			errs = append(errs, fmt.Errorf("home %q: %w", h, err))
-		}
+		closing.Go(func() {
+			if err := home.Close(); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, fmt.Errorf("home %q: %w", h, err))
+			}
+		})
 	}
-	return errors.Join(append(errs, s.elsewhere.Close())...)
+	err := s.elsewhere.Close()
+	closing.Wait()
+	return errors.Join(append(errs, err)...)
 }
 
 // Nowhere returns the store of keys whose home is not known: every take and peek is an error that wraps [signpost.ErrUnknownHome].

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/signposthq/signpost"
 	"github.com/signposthq/signpost/failopen"
@@ -117,6 +119,38 @@ func TestFaults(t *testing.T) {
 	if _, err := homes.New(map[signpost.Home]signpost.Store{eu: nil}, nil); err == nil || !strings.Contains(err.Error(), "eu") {
 		t.Errorf("a home without a store: error %v, want its name", err)
 	}
+}
+
+// leaving is a store that takes a while to close, and then says what was wrong.
+type leaving struct {
+	signpost.Store
+	takes time.Duration
+	err   error
+}
+
+func (l leaving) Close() error {
+	time.Sleep(l.takes)
+	return l.err
+}
+
+// A program that ends waits for the slowest of its homes and not for their sum, and is told of each that failed.
+func TestHomesCloseAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, second := errors.New("first"), errors.New("second")
+		s, err := homes.New(map[signpost.Home]signpost.Store{
+			nowhere: leaving{takes: 2 * time.Second, err: first}, eu: leaving{takes: 3 * time.Second}, us: leaving{takes: 2 * time.Second},
+		}, leaving{takes: 2 * time.Second, err: second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if err := s.Close(); !errors.Is(err, first) || !errors.Is(err, second) {
+			t.Errorf("close: %v, want both faults", err)
+		}
+		if took := time.Since(began); took != 3*time.Second {
+			t.Errorf("close took %v, want 3s", took)
+		}
+	})
 }
 
 // One guard around all homes is worse than one for each, as all share its fallback, but a home that is not known is no outage there either: its
