@@ -34,8 +34,18 @@ func LearnLate(s *Store, q signpost.Request, d signpost.Decision, ago time.Durat
 	s.facts.learn(&q, &raw, &d, s.facts.now()-ago)
 }
 
-// Age lets time pass for what a registry remembers.
-func Age(l *Links, d time.Duration) { l.known.began = l.known.began.Add(-d) }
+// Age lets time pass for the records that a registry remembers.
+func Age(l *Links, d time.Duration) {
+	l.known.mu.Lock()
+	defer l.known.mu.Unlock()
+	for id, r := range l.known.records {
+		r.read -= d
+		l.known.records[id] = r
+	}
+}
+
+// Asleep reports whether a registry leaves its server alone.
+func Asleep(l *Links) bool { return l.known.asleep.Load() }
 
 // OpenApart opens a store that takes a node of a Cluster for a server without one.
 func OpenApart(ctx context.Context, o Options) (*Store, error) {

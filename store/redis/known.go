@@ -20,6 +20,8 @@ const (
 	recheck = 30 * time.Second
 	// readTries is how often a record is read that changes all the while, until it is used and not remembered.
 	readTries = 3
+	// patience is how long a link that was read before waits for its record to be read again, before it goes on with the one that is there.
+	patience = 100 * time.Millisecond
 	// restTime is how long the server is left alone after it did not answer, each time.
 	restTime = 100 * time.Millisecond
 	// noteEvery is how often a link's last use is written.
@@ -34,6 +36,7 @@ type known struct {
 	// asleep says that the server did not answer. Nobody waits for it until it has answered a question that nobody waits for.
 	asleep atomic.Bool
 	fell   chan struct{} // holds one when asleep has become true
+	late   atomic.Int64  // records that are read again and that nobody has the patience to wait for any more
 
 	mu      sync.RWMutex
 	epoch   uint64 // counts the connections that were lost: what was pushed meanwhile, nobody knows

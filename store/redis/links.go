@@ -130,6 +130,8 @@ func unavailable(what string, err error) error {
 	return fmt.Errorf("%s: %w: %w", what, link.ErrUnavailable, err)
 }
 
+var errSilent = errors.New("the server does not answer")
+
 // Resolve implements [link.Registry].
 func (l *Links) Resolve(ctx context.Context, h link.Hash) (link.Record, error) {
 	id := h.ID()
@@ -138,8 +140,16 @@ func (l *Links) Resolve(ctx context.Context, h link.Hash) (link.Record, error) {
 	if ok && have.sure(&l.known, now) {
 		return have.live(h, now)
 	}
-	if l.closed.Load() || l.known.asleep.Load() {
-		return l.stale(have, ok, h, errors.New("it did not answer a moment ago"))
+	serves := ok && now-have.read <= link.Stale
+	if l.closed.Load() || l.known.asleep.Load() || serves && l.known.late.Load() > 0 {
+		return l.stale(have, ok, h, errSilent)
+	}
+	// What is there serves, so it need not be long: the take may still have to find out by itself that the server is away.
+	var over <-chan time.Time
+	if serves {
+		timer := time.NewTimer(patience)
+		defer timer.Stop()
+		over = timer.C
 	}
 	// The question outlives a caller that goes away: that one says nothing of the server.
 	type answer struct {
@@ -160,6 +170,13 @@ func (l *Links) Resolve(ctx context.Context, h link.Hash) (link.Record, error) {
 			return link.Record{}, a.err
 		}
 		return l.stale(have, ok, h, a.err)
+	case <-over:
+		l.known.late.Add(1)
+		go func() {
+			<-found
+			l.known.late.Add(-1)
+		}()
+		return l.stale(have, ok, h, errSilent)
 	case <-ctx.Done():
 		return l.stale(have, ok, h, ctx.Err())
 	}

@@ -235,6 +235,55 @@ func TestNobodyWaitsForASilentRegistry(t *testing.T) {
 	}
 }
 
+// unwaiting is a context that notices who waits.
+type unwaiting struct {
+	context.Context
+	waited bool
+}
+
+func (c *unwaiting) Done() <-chan struct{} {
+	c.waited = true
+	return c.Context.Done()
+}
+
+// Who has a record that may serve does not wait for a server until it is given up, and once somebody has had no patience, nobody else has any.
+func TestLinksOfASilentServerServeAtOnce(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	l := openLinks(t, redis.Options{URL: server.URL()})
+	known := mint(t, l)
+	warm(t, server, []*redis.Links{l}, known)
+	server.Freeze()
+	redis.Age(l, time.Minute)
+	if err := resolve(t, l, known); err != nil || redis.Asleep(l) {
+		t.Errorf("the first to ask: error %v; waited until the server was given up: %v", err, redis.Asleep(l))
+	}
+	next := &unwaiting{Context: t.Context()}
+	if _, err := l.Resolve(next, known.Hash); err != nil || next.waited {
+		t.Errorf("the next: error %v, waited: %v", err, next.waited)
+	}
+}
+
+// A server that is slow, and does answer, has its say a moment later.
+func TestLinksOfASlowServer(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr)
+	l, other := openLinks(t, redis.Options{URL: proxy.URL()}), openLinks(t, redis.Options{URL: server.URL()})
+	r := mint(t, other)
+	warm(t, server, []*redis.Links{l}, r)
+	proxy.Mute(true)
+	if _, err := other.Revoke(t.Context(), r.Hash.ID(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	redis.Age(l, time.Minute)
+	proxy.Delay(400 * time.Millisecond)
+	if err := resolve(t, l, r); err != nil {
+		t.Errorf("by the record that is there: %v", err)
+	}
+	server.Eventually("the revocation is read", func() bool { return errors.Is(resolve(t, l, r), link.ErrUnknown) })
+}
+
 // What was revoked while the connection that pushes was down is not missed.
 func TestLinksPushLost(t *testing.T) {
 	server := redistest.Start(t)
