@@ -141,10 +141,23 @@ func (k *known) doubt() {
 	k.epoch++
 }
 
+// gone ends a lookup of a record that is not there. What was read of it before never serves again.
+func (k *known) gone(r *lookup) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.lookups, r)
+	if !r.outdated {
+		delete(k.records, r.id)
+	}
+}
+
 // rest leaves the server alone.
 func (k *known) rest() {
 	if !k.asleep.Swap(true) {
-		k.fell <- struct{}{}
+		select {
+		case k.fell <- struct{}{}:
+		default: // it fell before, and wake goes on
+		}
 	}
 }
 

@@ -188,16 +188,15 @@ func (l *Links) find(ctx context.Context, id string) (r remembered, _ error) {
 	for try := 1; ; try++ {
 		lookup, asked := l.known.look(id), l.known.now()
 		at, records, err := l.read(ctx, []string{id})
-		if err != nil || len(records) == 0 {
-			l.known.end(lookup)
-		}
 		switch {
 		case err != nil:
-			if !errors.Is(err, errMalformed) {
+			l.known.end(lookup)
+			if !ofRecord(err) {
 				l.known.rest()
 			}
 			return r, err
 		case len(records) == 0:
+			l.known.gone(lookup)
 			return r, link.ErrUnknown
 		}
 		// The server looked at its clock at some instant since it was asked. Were that taken for the first of them, links would end early.
@@ -206,6 +205,12 @@ func (l *Links) find(ctx context.Context, id string) (r remembered, _ error) {
 			return r, nil
 		}
 	}
+}
+
+// ofRecord reports whether an error is about the record that was read, and so says nothing of others.
+func ofRecord(err error) bool {
+	var refused *rueidis.RedisError
+	return errors.Is(err, errMalformed) || errors.As(err, &refused) && codeOf(refused) == "WRONGTYPE"
 }
 
 // stale answers from memory when the server cannot be read.

@@ -284,6 +284,43 @@ func TestLinksOfASlowServer(t *testing.T) {
 	server.Eventually("the revocation is read", func() bool { return errors.Is(resolve(t, l, r), link.ErrUnknown) })
 }
 
+// Who was told that there is no such link is not told in an outage that there is.
+func TestLinksThatAreGoneStayGone(t *testing.T) {
+	server := redistest.Start(t)
+	l := openLinks(t, redis.Options{URL: server.URL()})
+	r := mint(t, l)
+	warm(t, server, []*redis.Links{l}, r)
+	server.Do("FLUSHALL")
+	server.Eventually("the link is gone", func() bool { return errors.Is(resolve(t, l, r), link.ErrUnknown) })
+	server.Kill()
+	for range 10 {
+		if err := resolve(t, l, r); !errors.Is(err, link.ErrUnavailable) {
+			t.Fatalf("a link that was gone before the outage: %v, want ErrUnavailable", err)
+		}
+	}
+}
+
+// A record that cannot be read is the trouble of its link alone.
+func TestLinksBesideASpoiltOne(t *testing.T) {
+	server := redistest.Start(t)
+	l, other := openLinks(t, redis.Options{URL: server.URL()}), openLinks(t, redis.Options{URL: server.URL()})
+	for what, spoil := range map[string]func(string){
+		"another type":   func(name string) { server.Do("SET", name, "x") },
+		"another format": func(name string) { server.Do("HSET", name, "record", "x") },
+	} {
+		spoilt := mint(t, other)
+		spoil("signpost:{links}:record:" + spoilt.Hash.ID())
+		for range 10 {
+			if err := resolve(t, l, spoilt); !errors.Is(err, link.ErrUnavailable) {
+				t.Fatalf("a record of %s: %v, want ErrUnavailable", what, err)
+			}
+			if err := resolve(t, l, mint(t, other)); err != nil {
+				t.Fatalf("another link than one whose record is of %s: %v", what, err)
+			}
+		}
+	}
+}
+
 // What was revoked while the connection that pushes was down is not missed.
 func TestLinksPushLost(t *testing.T) {
 	server := redistest.Start(t)
