@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -233,8 +234,15 @@ func TestWhoMayNotPass(t *testing.T) {
 		if inPath := strings.Contains(got.body, "/s/LINK/"); inPath != (c.what == "no link" || c.status == 400) {
 			t.Errorf("%s: the body names the form in the path: %v: %s", c.what, inPath, got.body)
 		}
-		if (got.header.Get("WWW-Authenticate") != "") != (c.status == 401) {
-			t.Errorf("%s: status %d, WWW-Authenticate %q", c.what, got.status, got.header.Get("WWW-Authenticate"))
+		challenge := ""
+		if c.status == 401 {
+			challenge = `Bearer realm="api"`
+			if c.what != "no link" {
+				challenge += `, error="invalid_token"`
+			}
+		}
+		if got := got.header.Get("WWW-Authenticate"); got != challenge {
+			t.Errorf("%s: WWW-Authenticate %q, want %q", c.what, got, challenge)
 		}
 	}
 	if got := metric(t, d, `signpost_takes_total{class="cheap",door="http",outcome="admitted"}`); got != "1" {
@@ -243,6 +251,27 @@ func TestWhoMayNotPass(t *testing.T) {
 	for reason, want := range map[string]string{"no_credential": "1", "unknown_credential": "4", "bad_credential": "3"} {
 		if got := metric(t, d, `signpost_turned_away_total{door="http",reason="`+reason+`"}`); got != want {
 			t.Errorf("%s were turned away with %s, want %s", got, reason, want)
+		}
+	}
+}
+
+// A client that sends everything before it reads sees why it was turned away, wherever the link is that is wrong.
+func TestWhoMayNotPassReadsSoAfterALargeBody(t *testing.T) {
+	d := start(t)
+	body := strings.Repeat("x", 4<<20)
+	for path, want := range map[string]int{"/s/sp_short/x": 401, "/?link=" + d.Link: 400, "/x": 401} {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(d.Door, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		conn.SetDeadline(time.Now().Add(20 * time.Second))
+		what := strings.ReplaceAll(path, d.Link, "LINK")
+		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body); err != nil {
+			t.Errorf("%s: the body was cut off: %v", what, err)
+		}
+		if got, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil || got.StatusCode != want {
+			t.Errorf("%s: %v, %v; want %d", what, got, err, want)
 		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"net/http"
 
 	"github.com/signposthq/signpost/door/httpdoor"
-	"github.com/signposthq/signpost/door/render"
 )
 
 // doorHandler is the door listener: what a caller is held to, the try door, and the upstream
@@ -25,9 +24,7 @@ func (d *doorHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Referrer-Policy", "no-referrer")
 	}
 	if err := urlLinkOf(in.Context()).err; err != nil { // whatever the method: a door identifies no preflight
-		outcome, p := credentialProblem(err)
-		writeProblem(w, p)
-		d.observe(httpdoor.Event{Request: in, Outcome: outcome})
+		d.observe(httpdoor.Event{Request: in, Outcome: turnAway(w, in, err)})
 		return
 	}
 	switch {
@@ -51,8 +48,7 @@ func (s *settings) publish(w http.ResponseWriter, r *http.Request) {
 		h.Set("Cache-Control", "public, max-age=300, s-maxage=300")
 		caller.Bound = s.config.Links
 	case err != nil:
-		_, p := credentialProblem(err)
-		writeProblem(w, p)
+		turnAway(w, r, err)
 		return
 	default:
 		h.Set("Cache-Control", "private, max-age=60")
@@ -60,13 +56,12 @@ func (s *settings) publish(w http.ResponseWriter, r *http.Request) {
 	writeDocument(w, http.StatusOK, publishedLimits(&s.config, caller.Bound))
 }
 
-// credentialProblem returns what becomes of a request that proves nobody.
-func credentialProblem(err error) (httpdoor.Outcome, render.Problem) {
-	switch {
-	case errors.Is(err, httpdoor.ErrUnknownCredential):
-		return httpdoor.UnknownCredential, terms.UnknownCredential()
-	case errors.Is(err, httpdoor.ErrBadCredential):
-		return httpdoor.BadCredential, terms.BadCredential()
+// turnAway answers a request that proves nobody, as the doors do, and returns what became of it.
+func turnAway(w http.ResponseWriter, r *http.Request, err error) httpdoor.Outcome {
+	outcome, p := httpdoor.Unidentified(&terms, err)
+	if p.Status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", httpdoor.Challenge("api", outcome))
 	}
-	return httpdoor.Unavailable, terms.Unavailable()
+	httpdoor.Answer(w, r, p)
+	return outcome
 }

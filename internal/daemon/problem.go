@@ -17,9 +17,6 @@ var terms = render.Terms{LimitsURL: limitsPath, LinkInPath: true}
 // writeProblem answers with a problem that no cache keeps.
 func writeProblem(w http.ResponseWriter, p render.Problem) {
 	p.SetHeader(w.Header())
-	if p.Status == http.StatusUnauthorized {
-		w.Header().Set("WWW-Authenticate", `Bearer realm="api"`)
-	}
 	w.WriteHeader(p.Status)
 	w.Write(p.JSON())
 }

@@ -74,6 +74,7 @@ func makeToken(path string) (Secret, error) {
 
 // deniedByAPI answers a request without the token of the decision API.
 func deniedByAPI(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("WWW-Authenticate", `Bearer realm="api"`)
 	writeProblem(w, problem(http.StatusUnauthorized, "unauthorized",
 		"Send the token of this API as: Authorization: Bearer TOKEN. It is the value of SIGNPOST_API_TOKEN.",
 		"What is behind this API is for those who run it."))
