@@ -167,6 +167,8 @@ func (d *daemon) wire(c *Config) error {
 		d.sample.serve(newSample(func() Shape { return d.current.Load().config.Shape }), d.log, d.failed)
 		upstream = &url.URL{Scheme: "http", Host: d.sample.address()}
 	}
+	transport := newTransport(c.UpstreamTimeout)
+	health := &upstreamHealth{log: d.log, telemetry: d.telemetry, upstream: upstream.Host}
 	stopping, beginStop := context.WithCancel(context.Background())
 	d.beginStop = beginStop
 	strangers := memory.New(memory.Options{MaxKeys: httpdoor.DefaultMaxAddresses, OnClear: d.telemetry.clears.WithLabelValues(ofAddresses).Inc})
@@ -174,11 +176,10 @@ func (d *daemon) wire(c *Config) error {
 		links:     d.store.links,
 		limiter:   signpost.New(d.store, signpost.Options{Observe: d.telemetry.observer(c.doorName())}),
 		strangers: signpost.New(strangers, signpost.Options{Observe: d.telemetry.observer(doorTry)}),
-		upstream:  newProxy(upstream, c.UpstreamTimeout, d.current.Load, d.telemetry, d.log),
+		upstream:  newProxy(upstream, transport, health, d.current.Load),
+		reach:     &watched{transport, health},
 		observe:   d.observe,
 		stopping:  stopping,
-		reach: &watched{newTransport(c.UpstreamTimeout),
-			&upstreamHealth{log: d.log, telemetry: d.telemetry, upstream: upstream.Host}},
 	}
 	return nil
 }

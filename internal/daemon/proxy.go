@@ -26,10 +26,9 @@ var errUnasked = errors.New("upstream switched protocols without being asked")
 //
 // The upstream sees its own host name, X-Forwarded-For, -Host and -Proto, and X-Signpost-Link.
 // It sees no link: the Authorization field is the door's, and so is a Referer that names one.
-func newProxy(upstream *url.URL, timeout time.Duration, live func() *settings, t *telemetry, logger *slog.Logger) http.Handler {
-	health := &upstreamHealth{log: logger, telemetry: t, upstream: upstream.Host}
+func newProxy(upstream *url.URL, transport http.RoundTripper, health *upstreamHealth, live func() *settings) http.Handler {
 	proxy := &httputil.ReverseProxy{
-		Transport: newTransport(timeout),
+		Transport: transport,
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.SetURL(upstream)
 			p.Out.URL.RawQuery = p.In.URL.RawQuery // as it came: no rule here reads it

@@ -19,8 +19,8 @@ import (
 type settings struct {
 	config   Config
 	identify func(*http.Request) (httpdoor.Caller, error)
-	upstream http.Handler // behind the door for links
-	try      http.Handler // behind the door for strangers; nil: closed
+	upstream http.Handler // the door for links, and what is behind it
+	try      http.Handler // the door for strangers; nil: closed
 }
 
 // parts are what outlives every configuration.
@@ -28,8 +28,8 @@ type parts struct {
 	links     link.Registry
 	limiter   *signpost.Limiter // of links
 	strangers *signpost.Limiter // of addresses, in a memory of its own
-	upstream  http.Handler
-	reach     http.RoundTripper // the upstream
+	upstream  http.Handler      // the service behind the door
+	reach     http.RoundTripper // the same for a server of MCP
 	observe   func(door string) func(httpdoor.Event)
 	stopping  context.Context // ends when the daemon begins to stop
 	mcp       *mcpdoor.Proxy  // of the last configuration, if any
@@ -49,18 +49,16 @@ func newSettings(c Config, p *parts) (*settings, error) {
 		OmitXRateLimit: !c.XRateLimit,
 		Terms:          terms,
 	}
-	forLinks := shared
-	forLinks.Identify, forLinks.Observe = s.identify, p.observe(doorHTTP)
-	forLinks.Classify = func(r *http.Request) httpdoor.Work { return httpdoor.Work{Expensive: expensive.match(r)} }
-	door, err := httpdoor.New(p.limiter, forLinks)
+	if c.MCP != nil {
+		s.upstream, err = newMCPProxy(s, p)
+	} else {
+		forLinks := shared
+		forLinks.Identify, forLinks.Observe = s.identify, p.observe(doorHTTP)
+		forLinks.Classify = func(r *http.Request) httpdoor.Work { return httpdoor.Work{Expensive: expensive.match(r)} }
+		s.upstream, err = wrap(p.limiter, forLinks, p.upstream)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("make door: %w", err)
-	}
-	s.upstream = door.Wrap(p.upstream)
-	if c.MCP != nil {
-		if s.upstream, err = newMCPProxy(s, p); err != nil {
-			return nil, fmt.Errorf("make door: %w", err)
-		}
 	}
 	if !c.Try {
 		return s, nil
@@ -70,9 +68,17 @@ func newSettings(c Config, p *parts) (*settings, error) {
 	if forAddresses.Identify, err = httpdoor.ByAddress(httpdoor.Addresses{Trusted: c.TrustedProxies, Bound: c.Strangers}); err != nil {
 		return nil, fmt.Errorf("make try door: %w", err)
 	}
-	if door, err = httpdoor.New(p.strangers, forAddresses); err != nil {
+	if s.try, err = wrap(p.strangers, forAddresses, mintTryLink(p.links, &s.config)); err != nil {
 		return nil, fmt.Errorf("make try door: %w", err)
 	}
-	s.try = door.Wrap(mintTryLink(p.links, &s.config))
 	return s, nil
+}
+
+// wrap puts a door of its own around a handler.
+func wrap(l *signpost.Limiter, o httpdoor.Options, next http.Handler) (http.Handler, error) {
+	door, err := httpdoor.New(l, o)
+	if err != nil {
+		return nil, err
+	}
+	return door.Wrap(next), nil
 }
