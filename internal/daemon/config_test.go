@@ -288,10 +288,16 @@ log: error
 
 // The faults of a configuration must not show what somebody put in the wrong place.
 func TestFaultsRepeatNoSecrets(t *testing.T) {
-	for _, upstream := range []string{"user:hunter2@host", "localhost:3000?token=hunter2"} {
-		_, err := daemon.Load(daemon.Sources{Flags: map[string]string{"upstream": upstream}})
-		if err == nil || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("error %v; want one without the secret", err)
+	for field, texts := range map[string][]string{
+		"upstream": {"user:hunter2@host", "localhost:3000?token=hunter2"},
+		"store":    {"user:hunter2@host:6379", "redis:hunter2@host", "redis://:hunter2@host", "redis://host:6379?addr=user:hunter2@other:6379", "redis://user:hunter2@ho st", "redis://host?password=hunter2"},
+		"homes":    {"eu=user:hunter2@host:6379", "eu=redis://:hunter2@host", "redis://user:hunter2@host"},
+	} {
+		for _, text := range texts {
+			_, err := daemon.Load(daemon.Sources{Flags: map[string]string{field: text}})
+			if err == nil || strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("%s: error %v; want one without the secret", field, err)
+			}
 		}
 	}
 	_, err := daemon.Load(daemon.Sources{Env: []string{

@@ -28,14 +28,16 @@ func parseStore(s string) (string, error) {
 	if s == StoreDisk || s == StoreMemory {
 		return s, nil
 	}
-	if !strings.Contains(s, "://") {
-		return "", fmt.Errorf("%q is not one of: %s, %s, or the URL of a server such as redis://host:6379", s, StoreDisk, StoreMemory)
+	const want = "is not one of: " + StoreDisk + ", " + StoreMemory + ", or the URL of a server such as redis://host:6379"
+	isURL := strings.Contains(s, "://")
+	if !isURL && !strings.Contains(s, "@") {
+		return "", fmt.Errorf("%q %s", s, want)
 	}
 	u, err := url.Parse(s)
-	if err != nil {
-		return "", errors.New("is not a URL such as redis://host:6379")
+	if !isURL || err != nil { // it can hold a password, and is not repeated
+		return "", errors.New(want)
 	}
-	if _, has := u.User.Password(); has {
+	if _, has := u.User.Password(); has || strings.Contains(u.RawQuery, "@") {
 		return "", errors.New("holds a password; put it into SIGNPOST_STORE_PASSWORD")
 	}
 	return s, redis.Options{URL: s}.Check()
