@@ -331,6 +331,12 @@ func TestSIGHUPReloads(t *testing.T) {
 	}
 	wantAnswer(t, "and what it has by default", 429, "POST", s.Door+"/try", "", "")
 
+	write("store: memory\nmcp: http://127.0.0.1:1\nmcp_expensive: [a]\n") // right after a restart, and not before
+	reload("failed")
+	if log := s.log.String(); !strings.Contains(log, "while these changes wait for a restart: mcp: configuration has a fault") {
+		t.Errorf("the log does not say why a file with mcp lacks mcp:\n%s", log)
+	}
+
 	write("store: memory\nbounds: {links: 0/365d}\n")
 	reload("ok")
 	refused := wantAnswer(t, "a limit of 0 denies all", 429, "GET", s.Door+"/read/welcome", s.Link, "")

@@ -4,6 +4,7 @@
 package daemon
 
 import (
+	"fmt"
 	"maps"
 	"strings"
 )
@@ -44,7 +45,7 @@ func (d *daemon) reload() {
 	if len(waiting) > 0 { // again, with what stays: defaults depend on it, and so do contradictions
 		sources.Flags = stays
 		if next, err = Load(sources); err != nil {
-			d.reloadFailed(err)
+			d.reloadFailed(fmt.Errorf("while these changes wait for a restart: %s: %w", strings.Join(waiting, ", "), err))
 			return
 		}
 	}
