@@ -29,6 +29,7 @@ const adminToken = "an-admin-token-for-tests"
 // running is a daemon that runs in this process.
 type running struct {
 	Door, API, Admin string // URLs
+	MCP              string // where clients of MCP connect, if they do
 	Link             string // of the first start, or ""
 	log              *syncBuffer
 	stop             func() error // as SIGTERM does; returns what Run returned

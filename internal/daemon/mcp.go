@@ -38,9 +38,9 @@ func parseToolCost(s string) (toolCost, error) {
 	return toolCost{s[:at], uint32(cost)}, nil
 }
 
-// mcpPath returns where the door serves the server of MCP.
+// mcpPath returns where the door serves the server of MCP, unescaped, as requests are compared with it.
 func (c *Config) mcpPath() string {
-	for _, path := range []string{c.MCPPath, c.MCP.Path} {
+	for _, path := range []string{unescape(c.MCPPath), c.MCP.Path} {
 		if path != "" {
 			return path
 		}

@@ -89,6 +89,18 @@ func TestServerOfMCPBehindTheDoor(t *testing.T) {
 	}
 }
 
+// A path that is written with escapes is the path that they stand for, at the door, in the greeting and where it may not be.
+func TestPathOfMCPWithEscapes(t *testing.T) {
+	d := start(t, "MCP="+tools(t, nil), "MCP_PATH=/my%20tools")
+	if want := d.Door + "/my%20tools"; d.MCP != want {
+		t.Errorf("clients connect to %s, want %s", d.MCP, want)
+	}
+	wantStatus(t, "call", callTool(t, d.MCP, d.Link, "quick"), 200)
+	if _, err := daemon.Load(daemon.Sources{Env: []string{"SIGNPOST_MCP=http://127.0.0.1:1", "SIGNPOST_MCP_PATH=/%74ry"}}); err == nil || !strings.Contains(err.Error(), "the door answers /try itself") {
+		t.Errorf("a path that is /try: %v", err)
+	}
+}
+
 func TestCheapExceptions(t *testing.T) {
 	d := start(t, "MCP="+tools(t, nil), "MCP_EXPENSIVE=*", "MCP_CHEAP=quick", "BOUNDS_LINKS=10/365d 0 concurrent")
 	if got := callTool(t, d.Door, d.Link, "quick"); !strings.Contains(got.body, `"done"`) {
