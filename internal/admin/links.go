@@ -4,12 +4,14 @@
 package admin
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
@@ -174,20 +176,44 @@ func (s *server) listLinks(r *http.Request) (int, any, error) {
 		records = records[:limit]
 		list.Next = records[limit-1].Hash.ID()
 	}
-	for _, rec := range records {
-		if origin != "" && rec.Origin != origin {
-			continue // a page can be shorter than its limit; Next tells whether it is the last
-		}
-		shown, seen, err := s.Links.Show(r.Context(), rec.Hash.ID())
-		switch {
-		case errors.Is(err, link.ErrUnknown): // forgotten meanwhile
-			continue
-		case err != nil:
-			return 0, nil, fmt.Errorf("list links: %w", err)
-		}
-		list.Links = append(list.Links, s.link(shown, seen))
+	if origin != "" { // a page can be shorter than its limit; Next tells whether it is the last
+		records = slices.DeleteFunc(records, func(rec link.Record) bool { return rec.Origin != origin })
 	}
+	shown, err := s.show(r.Context(), records)
+	if err != nil {
+		return 0, nil, fmt.Errorf("list links: %w", err)
+	}
+	list.Links = append(list.Links, shown...)
 	return http.StatusOK, list, nil
+}
+
+// showAtOnce is how many links of a list are looked up at once. A registry can be a continent away.
+const showAtOnce = 200
+
+// show returns links as they are now, without those that were forgotten meanwhile.
+func (s *server) show(ctx context.Context, records []link.Record) (all []Link, _ error) {
+	for page := range slices.Chunk(records, showAtOnce) {
+		found, faults := make([]Link, len(page)), make([]error, len(page))
+		var asked sync.WaitGroup
+		for i := range page {
+			asked.Go(func() {
+				rec, seen, err := s.Links.Show(ctx, page[i].Hash.ID())
+				if faults[i] = err; err == nil {
+					found[i] = s.link(rec, seen)
+				}
+			})
+		}
+		asked.Wait()
+		for i, err := range faults {
+			switch {
+			case err == nil:
+				all = append(all, found[i])
+			case !errors.Is(err, link.ErrUnknown):
+				return nil, err
+			}
+		}
+	}
+	return all, nil
 }
 
 // page reads the query of a list.

@@ -4,16 +4,21 @@
 package admin_test
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/signposthq/signpost"
 	"github.com/signposthq/signpost/internal/admin"
 	"github.com/signposthq/signpost/link"
+	"github.com/signposthq/signpost/store/memory"
 )
 
 func mint(t *testing.T, f *fixture, body string) admin.MintedLink {
@@ -247,4 +252,53 @@ func TestListPages(t *testing.T) {
 	if _, answer := start(t).send(t, "GET", "/v1/links", ""); answer != "{\"links\":[]}\n" {
 		t.Errorf("no links: %s, want an empty array", answer)
 	}
+}
+
+// farLinks is a registry that takes a while to answer, and has forgotten a link since it listed it.
+type farLinks struct {
+	link.Registry
+	forgotten string
+}
+
+func (f farLinks) Show(ctx context.Context, id string) (link.Record, time.Time, error) {
+	select {
+	case <-time.After(500 * time.Millisecond):
+	case <-ctx.Done():
+		return link.Record{}, time.Time{}, fmt.Errorf("%w: %w", link.ErrUnavailable, ctx.Err())
+	}
+	if id == f.forgotten {
+		return link.Record{}, time.Time{}, link.ErrUnknown
+	}
+	return f.Registry.Show(ctx, id)
+}
+
+// The longest page of a registry that is far away is there in time.
+func TestListOfARegistryThatIsFarAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		registry := memory.NewLinks()
+		var want []string
+		for range admin.MaxPage {
+			rec := link.NewRecord(link.Mint(), link.Owner, "", time.Now())
+			if err := registry.Add(t.Context(), rec); err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, rec.Hash.ID())
+		}
+		slices.Sort(want)
+		api := admin.New(admin.Options{Token: token, Links: farLinks{registry, want[7]}, Store: memory.New(memory.Options{}), Bound: signpost.DefaultBound})
+		w, r := httptest.NewRecorder(), httptest.NewRequest("GET", fmt.Sprint("/v1/links?limit=", admin.MaxPage), nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		api.ServeHTTP(w, r)
+		var list admin.LinkList
+		if err := json.Unmarshal(w.Body.Bytes(), &list); err != nil || w.Code != 200 {
+			t.Fatalf("%d %s, %v", w.Code, w.Body, err)
+		}
+		var got []string
+		for _, l := range list.Links {
+			got = append(got, l.ID)
+		}
+		if !slices.Equal(got, slices.Delete(want, 7, 8)) {
+			t.Errorf("%d links, want all but the one that was forgotten, in order", len(got))
+		}
+	})
 }
