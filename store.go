@@ -29,6 +29,9 @@ var (
 	// ErrNotCharged is wrapped by an error of a store that surely changed nothing: it was not sent, or it was turned down as
 	// a whole. What was admitted elsewhere instead can be settled later without being counted twice.
 	ErrNotCharged = errors.New("nothing was charged")
+	// ErrSpoilt is wrapped by an error of a store that cannot read what it finds for a key. It is about that key alone, and lasts until
+	// that is gone.
+	ErrSpoilt = errors.New("what is stored of the key cannot be read")
 )
 
 // Store is where the takes of one key are serialised. store/memory and store/disk

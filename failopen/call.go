@@ -136,8 +136,9 @@ func (c *call[T]) run(ctx context.Context, s *Store, k signpost.Key, sl *slice, 
 	}
 	c.value, c.err = c.guarded(ctx)
 
-	if errors.Is(c.err, signpost.ErrUnknownHome) {
-		s.hooks.Failed(sl.name, Home, c.err)
+	if ofKey(c.err) {
+		c.err = fmt.Errorf("key %v: %w", k, c.err)
+		s.hooks.Failed(sl.name, kindOf(c.err), c.err)
 		c.err = fmt.Errorf("%w: %w", ErrDegraded, c.err)
 	} else {
 		c.broke = c.err != nil && !isAnswer(c.err)
@@ -167,6 +168,11 @@ func (c *call[T]) guarded(ctx context.Context) (v T, err error) {
 }
 
 func panicked(p any) error { return fmt.Errorf("store panicked: %v\n%s", p, debug.Stack()) }
+
+// ofKey reports whether an error is about the key that was asked for, and so says nothing of others.
+func ofKey(err error) bool {
+	return errors.Is(err, signpost.ErrUnknownHome) || errors.Is(err, signpost.ErrSpoilt)
+}
 
 // isAnswer reports whether an error is an answer of a store that works.
 func isAnswer(err error) bool {

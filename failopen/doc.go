@@ -21,8 +21,8 @@
 // What is decided here goes by the store's clock, as its last answer told it and the monotonic clock has carried it on; by the process's until there
 // was an answer. So the clocks of processes may be wrong.
 //
-// A key whose home the store does not know ([signpost.ErrUnknownHome]) is decided here as well. That is no outage either: it degrades no
-// slice, and nothing is owed.
+// A key whose home the store does not know ([signpost.ErrUnknownHome]), or of which it cannot read what it finds ([signpost.ErrSpoilt]), is decided
+// here as well. That is no outage either: it degrades no slice, and nothing is owed.
 //
 // # What it costs
 //

@@ -28,6 +28,8 @@ const (
 	// Home: this process does not know where the key is counted. The error wraps [signpost.ErrUnknownHome]. That is no outage, as
 	// nothing would end it: such a key is decided locally, nothing else is, and there is no probe.
 	Home Kind = "home"
+	// Spoilt: the store cannot read what it finds for the key. The error wraps [signpost.ErrSpoilt]. That is no outage either.
+	Spoilt Kind = "spoilt"
 	// Other: the store failed, panicked, cannot write, or answered nonsense.
 	Other Kind = "other"
 )
@@ -39,6 +41,8 @@ func kindOf(err error) Kind {
 		return Auth
 	case errors.Is(err, signpost.ErrUnknownHome):
 		return Home
+	case errors.Is(err, signpost.ErrSpoilt):
+		return Spoilt
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		return Timeout
 	case errors.As(err, &network) && network.Timeout():

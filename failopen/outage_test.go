@@ -410,34 +410,42 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// A home that the store does not know is no outage, as there is nothing that would heal: each call for it is told of and decided here.
-func TestUnknownHome(t *testing.T) {
-	unknown := func(context.Context, called) error { return fmt.Errorf("%w: mars", signpost.ErrUnknownHome) }
-	inBubble(t, failopen.Options{}, func(b *bench) {
-		b.inner.breaks(unknown)
-		for range 5 {
-			b.wantTake(cheap("a"), true, true)
-		}
-		b.wantTake(cheap("a"), false, true)
-		if _, err := b.store.Inspect(b.Context(), cheap("a").Key, 0); !errors.Is(err, failopen.ErrDegraded) || !errors.Is(err, signpost.ErrUnknownHome) {
-			b.Errorf("inspect: error %v, want why the store cannot tell", err)
-		}
-		time.Sleep(time.Second)
-		if probes, told := len(b.inner.probes()), b.events.failures(failopen.Home); probes != 0 || told != 7 {
-			b.Errorf("%d probes, and told of %d calls; want none, and the 7 that there were", probes, told)
-		}
-		b.inner.breaks(nil)
-		b.wantTake(cheap("a"), true, false)
-		b.wantUsed(cheap("a"), 1) // nothing was owed
-		if log := b.events.all(); len(log) != 0 {
-			b.Errorf("events %q, want none", log)
-		}
-	})
+// A home that the store does not know, or what it cannot read of a key, is no outage, as there is nothing that would heal: each call for it is
+// told of and decided here.
+func TestFaultsOfAKey(t *testing.T) {
+	for kind, fault := range map[failopen.Kind]error{failopen.Home: signpost.ErrUnknownHome, failopen.Spoilt: signpost.ErrSpoilt} {
+		inBubble(t, failopen.Options{}, func(b *bench) {
+			b.inner.breaks(func(_ context.Context, c called) error {
+				if c.key == cheap("a").Key {
+					return fmt.Errorf("%w: mars", fault)
+				}
+				return nil
+			})
+			for range 5 {
+				b.wantTake(cheap("a"), true, true)
+			}
+			b.wantTake(cheap("a"), false, true)
+			b.wantTake(cheap("b"), true, false)
+			if _, err := b.store.Inspect(b.Context(), cheap("a").Key, 0); !errors.Is(err, failopen.ErrDegraded) || !errors.Is(err, fault) {
+				b.Errorf("inspect: error %v, want why the store cannot tell", err)
+			}
+			time.Sleep(time.Second)
+			if probes, told := len(b.inner.probes()), b.events.failures(kind); probes != 0 || told != 7 {
+				b.Errorf("%s: %d probes, and told of %d calls; want none, and the 7 that there were", kind, probes, told)
+			}
+			b.inner.breaks(nil)
+			b.wantTake(cheap("a"), true, false)
+			b.wantUsed(cheap("a"), 1) // nothing was owed
+			if log := b.events.all(); len(log) != 0 {
+				b.Errorf("events %q, want none", log)
+			}
+		})
+	}
 	// A store that was too slow has answered when it says so.
 	inBubble(t, failopen.Options{}, func(b *bench) {
 		b.inner.breaks(blackhole)
 		b.wantTake(cheap("a"), true, true)
-		b.inner.breaks(unknown)
+		b.inner.breaks(func(context.Context, called) error { return signpost.ErrUnknownHome })
 		time.Sleep(2 * time.Second) // the rest of a probe that was lost, and the next
 		if log := b.events.all(); !slices.Equal(log, []string{"degraded  timeout", "healed "}) {
 			b.Errorf("events %q, want an outage that has ended", log)

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/signposthq/signpost"
@@ -98,6 +99,7 @@ func guarded(home string, inner signpost.Store, c *Config, outages *outages, t *
 		log = log.With("home", home)
 	}
 	down := t.serversDown.WithLabelValues(home)
+	spoilt := seldom{began: time.Now()}
 	return failopen.New(inner, failopen.Options{
 		Timeout: c.StoreTimeout, Cheap: c.DegradedCheap, Expensive: c.DegradedExpensive,
 		Hooks: failopen.Hooks{
@@ -111,7 +113,12 @@ func guarded(home string, inner signpost.Store, c *Config, outages *outages, t *
 				down.Dec()
 				log.Info("store answers again", "server", slice, "after", after.Round(time.Millisecond).String())
 			},
-			Failed:  func(_ string, kind failopen.Kind, _ error) { t.storeFailures.WithLabelValues(string(kind)).Inc() },
+			Failed: func(slice string, kind failopen.Kind, err error) {
+				t.storeFailures.WithLabelValues(string(kind)).Inc()
+				if kind == failopen.Spoilt && spoilt.now() {
+					log.Error("what is stored of a key cannot be read; local rules decide it until it is reset", "server", slice, "kind", string(kind), "error", err)
+				}
+			},
 			Cleared: t.clears.WithLabelValues(ofLinks).Inc,
 			DebtDropped: func(keys int, cause error) {
 				t.debtDropped.Add(float64(keys))
@@ -119,6 +126,17 @@ func guarded(home string, inner signpost.Store, c *Config, outages *outages, t *
 			},
 		},
 	})
+}
+
+// seldom is for what is said once a minute, however often it happens.
+type seldom struct {
+	began time.Time
+	next  atomic.Int64 // by the monotonic clock
+}
+
+func (s *seldom) now() bool {
+	at, next := int64(time.Since(s.began)), s.next.Load()
+	return at >= next && s.next.CompareAndSwap(next, at+int64(time.Minute))
 }
 
 // strays decides by local rules for the links of homes that this process was not told of. That is no outage, as only a restart ends it. The

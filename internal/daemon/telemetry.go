@@ -136,7 +136,7 @@ func newTelemetry(b Build) *telemetry {
 	for _, kind := range kinds {
 		t.storeErrors.WithLabelValues(kind)
 	}
-	for _, kind := range []failopen.Kind{failopen.Timeout, failopen.Connection, failopen.Auth, failopen.Home, failopen.Other} {
+	for _, kind := range []failopen.Kind{failopen.Timeout, failopen.Connection, failopen.Auth, failopen.Home, failopen.Spoilt, failopen.Other} {
 		t.storeFailures.WithLabelValues(string(kind))
 	}
 	for _, kind := range []string{"timeout", "other"} {

@@ -6,6 +6,7 @@ package redis_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -206,6 +207,45 @@ func TestOutage(t *testing.T) {
 				t.Errorf("debt of %d keys was dropped", e.dropped)
 			}
 		})
+	}
+}
+
+// What cannot be read of one key has nothing to do with others, and a reset makes it well.
+func TestSpoiltKey(t *testing.T) {
+	server := redistest.Start(t)
+	s, e := guard(t, redis.Options{URL: server.URL()})
+	spoilt, other := request("spoilt", "1000/366d 1000 concurrent"), request("other", "1000/366d")
+	spoilt.Expensive, spoilt.LeaseID = true, signpost.NewLeaseID()
+	for what, spoil := range map[string]func(string){
+		"windows that are a list":    func(name string) { server.Do("DEL", name); server.Do("RPUSH", name, "x") },
+		"windows of a newer version": func(name string) { server.Do("SET", name, "\x02something else") },
+		"leases that are a string":   func(name string) { server.Do("SET", name+":leases", "x") },
+	} {
+		if err := s.Reset(t.Context(), other.Key); err != nil {
+			t.Fatal(err)
+		}
+		take(t, s, spoilt)
+		names, _ := server.Do("KEYS", "*:leases").AsStrSlice()
+		spoil(strings.TrimSuffix(names[0], ":leases"))
+		for range 20 {
+			if d := take(t, s, spoilt); !d.Admitted || !d.Degraded {
+				t.Errorf("%s: admitted=%v, degraded=%v, want a decision of the fallback", what, d.Admitted, d.Degraded)
+			}
+			if d := take(t, s, other); !d.Admitted || d.Degraded {
+				t.Errorf("beside %s: admitted=%v, degraded=%v, want one of the store", what, d.Admitted, d.Degraded)
+			}
+		}
+		if err := s.Reset(t.Context(), spoilt.Key); err != nil {
+			t.Fatal(err)
+		}
+		if d := take(t, s, spoilt); d.Degraded || d.Windows()[0].Used != 1 {
+			t.Errorf("%s, after a reset: degraded=%v, %d used, want 1", what, d.Degraded, d.Windows()[0].Used)
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.degraded) != 0 || e.dropped != 0 {
+		t.Errorf("outages %v because of %v, debts of %d keys dropped; want none", e.degraded, e.causes, e.dropped)
 	}
 }
 

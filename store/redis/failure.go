@@ -78,7 +78,9 @@ func inWords(ctx context.Context, err error) error {
 		case code == "DENIED":
 			return fmt.Errorf("%w: %s; give the server a password", signpost.ErrStoreAuth, text)
 		case code == "WRONGTYPE":
-			return fmt.Errorf("a key of ours is not of our type; choose a prefix that nobody else uses: %w", err)
+			return fmt.Errorf("%w: a key of ours is not of our type; choose a prefix that nobody else uses: %w", signpost.ErrSpoilt, err)
+		case code == "STATE":
+			return fmt.Errorf("%w: server answered: %w", signpost.ErrSpoilt, err)
 		}
 		return fmt.Errorf("server answered: %w", err)
 	}
