@@ -98,11 +98,9 @@ func TestFactsTellTheTime(t *testing.T) {
 	take(t, s, q)
 	first := take(t, s, q)
 	const pause = 100 * time.Millisecond
-	time.Sleep(pause)
-	server.Forget()
-	d := take(t, s, q)
-	if late := d.At.Sub(first.At); late < pause || first.RetryAfter()-d.RetryAfter() != late {
-		t.Errorf("%v later: decided %v later, with a wait of %v after one of %v", pause, late, d.RetryAfter(), first.RetryAfter())
+	d, refused := redis.RefuseLate(s, q, -pause)
+	if late := d.At.Sub(first.At); !refused || late < pause || first.RetryAfter()-d.RetryAfter() != late {
+		t.Errorf("%v later: refused %v and decided %v later, with a wait of %v after one of %v", pause, refused, late, d.RetryAfter(), first.RetryAfter())
 	}
 }
 
