@@ -198,6 +198,7 @@ func eachPair(t *testing.T, wanted func(pair) bool, f func(*testing.T, pair)) {
 	t.Parallel()
 	for _, kind := range []pair{
 		{scriptedClient: true, scriptedServer: true},
+		{scriptedClient: true},
 		{scriptedClient: true, middleware: true},
 		{scriptedServer: true},
 		{},
