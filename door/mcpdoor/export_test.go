@@ -13,7 +13,7 @@ func (p *Proxy) SetLeaseLife(d time.Duration) { p.leaseLife = d }
 
 // IsStopping reports whether the proxy ends the streams on which the server speaks unasked, as soon as nothing else is under way.
 func (p *Proxy) IsStopping() bool {
-	p.standing.mu.Lock()
-	defer p.standing.mu.Unlock()
-	return p.standing.stopping
+	p.listening.mu.Lock()
+	defer p.listening.mu.Unlock()
+	return p.listening.stopping
 }

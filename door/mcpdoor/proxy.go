@@ -84,11 +84,11 @@ type ProxyOptions struct {
 // A body that two readers could understand differently, that its header fields contradict, or that holds more than 100 messages, is turned away with an
 // error, uncounted. A call that did not reach the server, or may not have, counts all the same.
 type Proxy struct {
-	door     *Door
-	o        ProxyOptions
-	reverse  *httputil.ReverseProxy
-	inFlight *inFlight
-	standing *standing
+	door      *Door
+	o         ProxyOptions
+	reverse   *httputil.ReverseProxy
+	inFlight  *inFlight
+	listening *listening
 
 	bodyTime, leaseLife time.Duration // constants, but for tests
 }
@@ -123,9 +123,9 @@ func NewProxy(l *signpost.Limiter, o ProxyOptions) (*Proxy, error) {
 	if o.Path == "" {
 		o.Path = "/"
 	}
-	p := &Proxy{door: door, o: o, inFlight: &inFlight{calls: map[session][]*sent{}}, standing: newStanding(), bodyTime: bodyTime, leaseLife: signpost.LeaseLife}
+	p := &Proxy{door: door, o: o, inFlight: &inFlight{calls: map[session][]*sent{}}, listening: newListening(), bodyTime: bodyTime, leaseLife: signpost.LeaseLife}
 	if old := o.Replaces; old != nil {
-		p.inFlight, p.standing, door.guard.limiter = old.inFlight, old.standing, old.door.guard.limiter
+		p.inFlight, p.listening, door.guard.limiter = old.inFlight, old.listening, old.door.guard.limiter
 		p.o.Replaces = nil // or all that ever were would stay in memory
 	}
 	p.reverse = &httputil.ReverseProxy{

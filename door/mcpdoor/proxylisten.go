@@ -12,9 +12,9 @@ import (
 // methodListen opens a stream on which the server speaks unasked, from revision 2026-07-28 on. Before, that is a GET.
 const methodListen = "subscriptions/listen"
 
-// standing are the streams of a proxy on which the server speaks unasked. They end only with their clients, so a program that stops would
+// listening are the streams of a proxy on which the server speaks unasked. They end only with their clients, so a program that stops would
 // wait for them in vain. It ends them itself, once nothing else is under way: until then a call may ask its user something there.
-type standing struct {
+type listening struct {
 	ended context.Context
 	end   context.CancelFunc
 
@@ -23,14 +23,14 @@ type standing struct {
 	stopping bool
 }
 
-func newStanding() *standing {
-	s := &standing{}
+func newListening() *listening {
+	s := &listening{}
 	s.ended, s.end = context.WithCancel(context.Background())
 	return s
 }
 
 // stop ends the streams as soon as nothing else is under way.
-func (s *standing) stop() {
+func (s *listening) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stopping = true
@@ -38,7 +38,7 @@ func (s *standing) stop() {
 }
 
 // count notes that n more requests are under way, or that they are no more.
-func (s *standing) count(n int) {
+func (s *listening) count(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.others += n
@@ -46,14 +46,14 @@ func (s *standing) count(n int) {
 }
 
 // look requires mu.
-func (s *standing) look() {
+func (s *listening) look() {
 	if s.stopping && s.others == 0 {
 		s.end()
 	}
 }
 
-// stands reports whether the request is one for such a stream and nothing else.
-func (x *post) stands() bool {
+// listens reports whether the request is one for such a stream and nothing else.
+func (x *post) listens() bool {
 	if x.request.Method == http.MethodGet {
 		return true
 	}
@@ -68,11 +68,11 @@ func (x *post) stands() bool {
 // bounded returns the context of a request that is forwarded, which ends with a program that stops if the request is for such a stream, and
 // what is to be called when the request is over.
 func (x *post) bounded(ctx context.Context) (context.Context, func()) {
-	s, stopping := x.proxy.standing, x.proxy.o.Stopping
+	s, stopping := x.proxy.listening, x.proxy.o.Stopping
 	if stopping == nil {
 		return ctx, func() {}
 	}
-	if !x.stands() {
+	if !x.listens() {
 		s.count(1)
 		return ctx, func() { s.count(-1) }
 	}

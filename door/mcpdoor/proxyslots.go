@@ -89,7 +89,7 @@ func (b *incoming) Read(p []byte) (int, error) {
 	if err == nil {
 		return n, nil
 	}
-	if b.post.proxy.standing.ended.Err() != nil && b.post.stands() && (b.events == nil || !b.events.inside) {
+	if b.post.proxy.listening.ended.Err() != nil && b.post.listens() && (b.events == nil || !b.events.inside) {
 		err = io.EOF // as the server itself would end it
 	}
 	b.err = err
