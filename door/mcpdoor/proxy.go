@@ -267,18 +267,21 @@ func contradicted(h http.Header, messages []message, batch bool) *fault {
 	default:
 		return nil
 	}
-	if len(names) > 1 || len(names) == 1 && names[0] != said && !encodes(names[0], said) {
+	if len(names) > 1 || len(names) == 1 && !says(names[0], said) {
 		return mismatch("Mcp-Name")
 	}
 	return nil
 }
 
-// encodes reports whether a field is a text in the form for those that no field can hold.
-func encodes(field, text string) bool {
+// says reports whether a field says a text: as it is, or in the form for those that no field can hold. What has that form is never what it says.
+func says(field, text string) bool {
 	inner, begins := strings.CutPrefix(field, "=?base64?")
 	inner, ends := strings.CutSuffix(inner, "?=")
+	if !begins || !ends {
+		return field == text
+	}
 	plain, err := base64.StdEncoding.DecodeString(inner)
-	return begins && ends && err == nil && string(plain) == text
+	return err == nil && string(plain) == text
 }
 
 type postKey struct{}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -216,6 +217,7 @@ func TestProxyTurnsAwayWhatCanBeReadInTwoWays(t *testing.T) {
 		{"null id", `{"jsonrpc":"2.0","id":null,"method":"ping"}`, nil, 400, "-32600", "null"},
 		{"request and response", `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo"},"result":{}}`, nil, 400, "-32600", "7"},
 		{"too deep", `{"jsonrpc":"2.0","id":7,"method":"ping","params":{"x":` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `}}`, nil, 400, "-32600", "7"},
+		{"response without an id", `{"jsonrpc":"2.0","result":{}}`, nil, 400, "-32600", "null"},
 		{"empty batch", "[]", nil, 400, "-32600", "null"},
 		{"nested batch", "[[" + good + "]]", nil, 400, "-32600", "null"},
 		{"long batch", "[" + good + strings.Repeat(`,{"jsonrpc":"2.0","method":"notifications/x"}`, 100) + "]", nil, 400, "-32600", "null"},
@@ -226,6 +228,8 @@ func TestProxyTurnsAwayWhatCanBeReadInTwoWays(t *testing.T) {
 		{"Mcp-Method", good, []string{"Mcp-Method", "ping"}, 400, "-32020", "7"},
 		{"Mcp-Name", good, []string{"Mcp-Name", "other"}, 400, "-32020", "7"},
 		{"Mcp-Name, encoded", good, []string{"Mcp-Name", "=?base64?b3RoZXI=?="}, 400, "-32020", "7"},
+		{"Mcp-Name, as if encoded", callMessage("7", "=?base64?b3RoZXI=?="), []string{"Mcp-Name", "=?base64?b3RoZXI=?="}, 400, "-32020", "7"},
+		{"Mcp-Name, badly encoded", callMessage("7", "=?base64?*?="), []string{"Mcp-Name", "=?base64?*?="}, 400, "-32020", "7"},
 		{"Mcp-Method of a batch", "[" + good + "]", []string{"Mcp-Method", "tools/call"}, 400, "-32020", "null"},
 		{"too large", strings.Replace(good, "{}", `{"x":"`+strings.Repeat("x", 5000)+`"}`, 1), nil, 413, "-32600", "null"},
 		{"encoded", good, []string{"Content-Encoding", "gzip"}, 415, "-32600", "null"},
@@ -256,10 +260,32 @@ func TestProxyTurnsAwayWhatCanBeReadInTwoWays(t *testing.T) {
 			if res.StatusCode != c.status || answer.Error.Code.String() != c.code || string(answer.ID) != c.id || answer.Error.Message == "" {
 				t.Errorf("answered %d %s", res.StatusCode, body)
 			}
+			if says := res.Header.Get("Accept-Encoding"); (says == "identity") != (c.name == "encoded") {
+				t.Errorf("Accept-Encoding: %q", says)
+			}
 			if len(rec.seen()) != 0 || b.store.takes() != 0 {
 				t.Errorf("%d were forwarded and %d counted", len(rec.seen()), b.store.takes())
 			}
 		})
+	}
+}
+
+// Which of two fields counts, readers decide differently.
+func TestProxyTurnsAwayAFieldThatIsThereTwice(t *testing.T) {
+	rec := &recorder{}
+	s := httptest.NewServer(rec)
+	defer s.Close()
+	b := &bench{t: t, store: newStore()}
+	b.url = startProxy(t, b.store, s.URL, "5/min", mcpdoor.ProxyOptions{})
+	for name, status := range map[string]int{"Mcp-Method": 400, "Mcp-Name": 400, "Content-Type": 415} {
+		r := b.request(t.Context(), callMessage("7", "echo"), "Mcp-Method", "tools/call", "Mcp-Name", "echo")
+		r.Header.Add(name, "other")
+		if res, body := b.do(r); res.StatusCode != status {
+			t.Errorf("%s: answered %d %s", name, res.StatusCode, body)
+		}
+	}
+	if len(rec.seen()) != 0 || b.store.takes() != 0 {
+		t.Errorf("%d were forwarded and %d counted", len(rec.seen()), b.store.takes())
 	}
 }
 
@@ -276,30 +302,41 @@ func TestProxyAnswersForAServerThatDoesNot(t *testing.T) {
 		t.Errorf("answered %d %s", res.StatusCode, body)
 	}
 	eventually(t, "the slot is free", func() bool { return b.store.releases() == 1 })
+	if res, body := b.post("alice", "", `{"jsonrpc":"2.0","method":"notifications/progress"}`); res.StatusCode != 502 || !strings.Contains(body, `"id":null,"error":{"code":502,`) {
+		t.Errorf("a notification is answered %d %s", res.StatusCode, body)
+	}
 }
 
+// So is the answer for a server that died: the call counts.
 func TestProxyHoldsTheAnswerUntilTheCountIsDurable(t *testing.T) {
-	rec := &recorder{}
-	s := httptest.NewServer(rec)
-	defer s.Close()
-	b := &bench{t: t, store: newStore()}
-	b.url = startProxy(t, b.store, s.URL, "5/min", mcpdoor.ProxyOptions{})
-	p := newPromise()
-	b.store.set(func(s *store) { s.commit = p.commit() })
-	answered := make(chan string, 1)
-	go func() {
-		res, _ := b.post("alice", "", callMessage("1", "echo"))
-		answered <- res.Header.Get(render.Marker)
-	}()
-	eventually(t, "the call has reached the server", func() bool { return len(rec.seen()) == 1 })
-	select {
-	case <-answered:
-		t.Fatal("answered before the count was durable")
-	default:
-	}
-	p.settle(signpost.ErrNotDurable)
-	if marker := <-answered; marker != render.Degraded {
-		t.Errorf("the marker of an answer that could not be made durable is %q", marker)
+	for _, dies := range []bool{false, true} {
+		rec := &recorder{}
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			rec.ServeHTTP(w, r)
+			if dies {
+				panic(http.ErrAbortHandler)
+			}
+		}))
+		defer s.Close()
+		b := &bench{t: t, store: newStore()}
+		b.url = startProxy(t, b.store, s.URL, "5/min", mcpdoor.ProxyOptions{})
+		p := newPromise()
+		b.store.set(func(s *store) { s.commit = p.commit() })
+		answered := make(chan string, 1)
+		go func() {
+			res, _ := b.post("alice", "", callMessage("1", "echo"))
+			answered <- res.Header.Get(render.Marker)
+		}()
+		eventually(t, "the call has reached the server", func() bool { return len(rec.seen()) == 1 })
+		select {
+		case <-answered:
+			t.Fatal("answered before the count was durable")
+		case <-time.After(20 * time.Millisecond):
+		}
+		p.settle(signpost.ErrNotDurable)
+		if marker := <-answered; marker != render.Degraded {
+			t.Errorf("dies=%v: the marker of an answer that could not be made durable is %q", dies, marker)
+		}
 	}
 }
 
