@@ -74,6 +74,37 @@ func TestNothingIsKeptOfARequest(t *testing.T) {
 	}
 }
 
+// A proxy knows no call that is over.
+func TestNothingIsKeptOfACall(t *testing.T) {
+	p, err := NewProxy(signpost.New(memory.New(memory.Options{}), signpost.Options{}), ProxyOptions{
+		Identify: func(*http.Request) (httpdoor.Caller, error) {
+			return httpdoor.Caller{Key: key, Bound: signpost.DefaultBound()}, nil
+		},
+		Upstream: &url.URL{Scheme: "http", Host: "upstream"},
+		Charges:  Charges{Expensive: []string{AnyTool}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside := 0
+	p.reverse.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+		inside = len(p.inFlight.calls)
+		return discarding{}.RoundTrip(r)
+	})
+	for _, session := range []string{"a", "b"} {
+		r := httptest.NewRequest("POST", "/", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo"}}`))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Mcp-Session-Id", session)
+		if p.ServeHTTP(httptest.NewRecorder(), r); inside != 1 || len(p.inFlight.calls) != 0 {
+			t.Errorf("calls are known in %d sessions during one, and in %d after it", inside, len(p.inFlight.calls))
+		}
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
 // What a large message costs on top of a proxy that streams it is one copy, made in steps that grow.
 func TestProxyCopiesAMessageOnce(t *testing.T) {
 	upstream := &url.URL{Scheme: "http", Host: "upstream", Path: "/mcp"}

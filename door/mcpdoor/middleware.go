@@ -157,7 +157,6 @@ func (c *call) take(work httpdoor.Work) (*refusal, error) {
 	if err := c.settle(); err != nil {
 		return nil, c.abort(err)
 	}
-	c.decision.Degraded = c.degraded
 	r := refused(&d.o.Terms, &c.decision, c.degraded, c.caller.Kind)
 	c.outcome = httpdoor.Refused
 	if len(c.decision.Windows()) == 0 { // denied without a look at any bound

@@ -83,7 +83,7 @@ func (x *post) cancelOthers() {
 		x.proxy.neglect(x.proxy.inFlight.all(s))
 	}
 	for _, n := range x.calls {
-		if n.method == methodCancelled && !n.message.request() && n.refusal == nil {
+		if n.method == methodCancelled && !n.message.request() {
 			x.proxy.neglect(x.proxy.inFlight.find(x.session(), n.message.cancels))
 		}
 	}

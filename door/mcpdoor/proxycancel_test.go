@@ -162,6 +162,28 @@ func TestProxyCancelledCallThatNeverEnds(t *testing.T) {
 	}
 }
 
+// Without sessions, two calls can have the same id. A notification cancels one of them, and a second one the other.
+func TestProxyCancelsEachOfTwoCallsWithOneID(t *testing.T) {
+	up := startMute(t, false)
+	p := newProxy(t, newStore(), up.url, "100/min, 2 concurrent", oneSlot)
+	p.SetLeaseLife(0)
+	front := httptest.NewServer(p)
+	t.Cleanup(front.Close)
+	c := &cancelledCall{bench: &bench{t: t, url: front.URL}, up: up}
+	ctx, hangUp := context.WithCancel(t.Context())
+	defer hangUp()
+	for range 2 {
+		go http.DefaultClient.Do(c.request(ctx, callMessage("1", "slow")))
+		<-up.begun
+	}
+	c.cancel("alice", "", "1")
+	c.cancel("alice", "", "1")
+	hangUp()
+	for range 2 {
+		<-up.hungUp
+	}
+}
+
 // Only who has sent a call can cancel it, and only if the server hears of it. Any other goes on without its client, as it would have.
 func TestProxyCancelsNothingElse(t *testing.T) {
 	for _, o := range []struct {
@@ -172,6 +194,9 @@ func TestProxyCancelsNothingElse(t *testing.T) {
 	}{
 		{"another id", "s", 202, func(c *cancelledCall) { c.cancel("alice", "s", `"b"`) }},
 		{"no id", "s", 202, func(c *cancelledCall) { c.cancel("alice", "s", `{"a":1}`) }},
+		{"a request, which cancels nothing", "s", 202, func(c *cancelledCall) {
+			c.post("alice", "", `{"jsonrpc":"2.0","id":9,"method":"notifications/cancelled","params":{"requestId":"a"}}`, "Mcp-Session-Id", "s")
+		}},
 		{"another session", "s", 202, func(c *cancelledCall) { c.cancel("alice", "x", `"a"`) }},
 		{"another caller", "s", 202, func(c *cancelledCall) { c.cancel("bob", "s", `"a"`) }},
 		{"the server does not know the session", "s", 404, func(c *cancelledCall) { c.cancel("alice", "s", `"a"`) }},

@@ -96,3 +96,25 @@ func messagesOf(data string) (ids []string) {
 	}
 	return ids
 }
+
+func TestSameID(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		same bool
+	}{
+		{`1`, `1`, true},
+		{`1`, `1.0`, true},
+		{`-0`, `0e1`, true},
+		{`"a"`, `"\u0061"`, true},
+		{`1`, `2`, false},
+		{`1`, `"1"`, false},
+		{`"1"`, `"1.0"`, false},
+		{`"a"`, `"b"`, false},
+		{`1`, ``, false}, // a notification that names none
+		{`1`, `{"a":1}`, false},
+	} {
+		if sameID([]byte(c.a), []byte(c.b)) != c.same {
+			t.Errorf("%s and %s: want %v", c.a, c.b, c.same)
+		}
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -194,6 +195,95 @@ func TestProxyBatches(t *testing.T) {
 	}
 }
 
+// What a server answers to the rest of a batch goes with the answers of the proxy, in whatever form it is. What nothing can be added to is
+// lost, and its calls are told so.
+func TestProxyMerges(t *testing.T) {
+	const rest = `{"jsonrpc":"2.0","id":1,"result":{}}`
+	const lost = `{"jsonrpc":"2.0","id":1,"error":{"code":502,"message":"The server behind this door does not answer. The call may have reached it."}}`
+	const event = "data: " + rest + "\n\n"
+	for _, c := range []struct {
+		name, kind, encoding, body string
+		status                     int
+		want                       string // the answer, in which REFUSED is that to the refused call
+	}{
+		{"one response", "application/json", "", " " + rest, 200, "[REFUSED," + rest + "]"},
+		{"some", "application/json; charset=utf-8", "", "\n[ " + rest + " ]", 200, "[REFUSED," + rest + " ]"},
+		{"none", "application/json", "", "[ ]", 200, "[REFUSED]"},
+		{"an event stream", "text/event-stream", "", event, 200, "event: message\ndata: REFUSED\n\n" + event},
+		{"nothing", "", "", "", 202, "[REFUSED]"},
+		{"nothing, otherwise", "", "", "", 204, "[REFUSED]"},
+		{"an error for all", "application/json", "", rest, 400, rest},
+		{"encoded", "application/json", "br", rest, 200, "[" + lost + ",REFUSED]"},
+		{"a page", "text/html", "", "<p>", 200, "[" + lost + ",REFUSED]"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				io.Copy(io.Discard, r.Body)
+				w.Header()["Content-Type"] = []string{c.kind}
+				if c.encoding != "" {
+					w.Header().Set("Content-Encoding", c.encoding)
+				}
+				w.WriteHeader(c.status)
+				io.WriteString(w, c.body)
+			}))
+			defer s.Close()
+			b := &bench{t: t, store: newStore()}
+			b.url = startProxy(t, b.store, s.URL, "1/min", mcpdoor.ProxyOptions{})
+			res, err := http.DefaultClient.Do(b.request(t.Context(), "["+callMessage("1", "echo")+","+callMessage("2", "echo")+"]"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			all, err := io.ReadAll(res.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			refused := regexp.MustCompile(`\{"jsonrpc":"2.0","id":2,"result":\{.*\}\}\}`)
+			got := refused.ReplaceAllString(string(all), "REFUSED")
+			if status := map[bool]int{true: 400, false: 200}[c.status == 400]; got != c.want || res.StatusCode != status {
+				t.Errorf("answered %d %s\nwant %s", res.StatusCode, got, c.want)
+			}
+			if strings.HasPrefix(c.want, "[") && !json.Valid(all) {
+				t.Errorf("this is no JSON: %s", all)
+			}
+		})
+	}
+}
+
+// The counters are in the header of an answer to one call, unless a cache may give it to others. Those of a batch would be of one of its calls. What the
+// server says in their place does not pass, in the trailer neither.
+func TestProxyCounters(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		h := w.Header()
+		h.Set("Content-Type", "application/json")
+		h.Set("Cache-Control", r.Header.Get("X-Cache"))
+		h["Trailer"] = []string{"X-Signpost-RateLimit, RateLimit, X-Own"}
+		io.WriteString(w, `[]`)
+		h["X-Signpost-Ratelimit"], h["Ratelimit"], h["X-Own"] = []string{"degraded"}, []string{"theirs"}, []string{"theirs"}
+	}))
+	defer s.Close()
+	b := &bench{t: t, store: newStore()}
+	b.url = startProxy(t, b.store, s.URL, "5/min", mcpdoor.ProxyOptions{})
+	one := callMessage("1", "echo")
+	for _, c := range []struct {
+		name, body, cache string
+		counters          bool
+	}{
+		{"a call", one, "no-store", true},
+		{"a call, for all", one, "public, max-age=60", false},
+		{"a batch", "[" + one + "]", "no-store", false},
+	} {
+		res, _ := b.post("alice", "", c.body, "X-Cache", c.cache)
+		if got := res.Header["Ratelimit"] != nil && res.Header["Ratelimit-Policy"] != nil && res.Header.Get("X-RateLimit-Limit") != ""; got != c.counters {
+			t.Errorf("%s: %v", c.name, res.Header)
+		}
+		if len(res.Trailer) != 1 || res.Trailer.Get("X-Own") != "theirs" {
+			t.Errorf("%s: the trailer is %v", c.name, res.Trailer)
+		}
+	}
+}
+
 // A body that does not come is not waited for, and the connection ends. A long call that follows a quick body is not cut off.
 func TestProxySlowBody(t *testing.T) {
 	rec := &recorder{}
@@ -223,6 +313,31 @@ func TestProxySlowBody(t *testing.T) {
 	}
 	if len(rec.seen()) != 0 {
 		t.Errorf("the server was sent %q", rec.seen())
+	}
+}
+
+// A server of HTTP that has a time of its own for what it reads is left to it.
+func TestProxyLeavesAReadTimeoutAlone(t *testing.T) {
+	up := httptest.NewServer(&recorder{})
+	defer up.Close()
+	p := newProxy(t, newStore(), up.URL, "5/min", mcpdoor.ProxyOptions{})
+	p.SetBodyTime(-time.Second) // which is over at once
+	front := httptest.NewUnstartedServer(p)
+	front.Config.ReadTimeout = time.Hour
+	front.Start()
+	defer front.Close()
+	b := &bench{t: t, url: front.URL}
+	r := b.request(t.Context(), "")
+	body, in := io.Pipe()
+	r.Body, r.ContentLength = body, -1
+	go func() {
+		io.WriteString(in, " ")
+		time.Sleep(20 * time.Millisecond) // it is not there when it is looked for
+		io.WriteString(in, callMessage("1", "echo"))
+		in.Close()
+	}()
+	if res, body := b.do(r); res.StatusCode != 200 {
+		t.Errorf("answered %d %s", res.StatusCode, body)
 	}
 }
 

@@ -141,15 +141,20 @@ func TestProxyServerDiesInMidCall(t *testing.T) {
 	for _, c := range []struct {
 		name, sent, read string
 		whole            bool
+		encoding         string
 	}{
-		{"nothing sent", ": begun\n\n", ": begun\n\nevent: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":7,\"error\":{\"code\":502,", true},
-		{"in mid-event", "data: {\"json", "data: {\"json", false},
-		{"resumable", "id: 1\ndata: {}\n\n", "id: 1\ndata: {}\n\n", false},
+		{"nothing sent", ": begun\n\n", ": begun\n\nevent: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":7,\"error\":{\"code\":502,", true, ""},
+		{"in mid-event", "data: {\"json", "data: {\"json", false, ""},
+		{"resumable", "id: 1\ndata: {}\n\n", "id: 1\ndata: {}\n\n", false, ""},
+		{"encoded", ": begun\n\n", ": begun\n\n", false, "br"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			die := make(chan struct{})
 			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", "text/event-stream")
+				if c.encoding != "" {
+					w.Header().Set("Content-Encoding", c.encoding)
+				}
 				io.WriteString(w, c.sent)
 				w.(http.Flusher).Flush()
 				<-die
@@ -168,7 +173,7 @@ func TestProxyServerDiesInMidCall(t *testing.T) {
 			}
 			close(die)
 			all, err := io.ReadAll(res.Body)
-			if (err == nil) != c.whole || !strings.HasPrefix(string(all), c.read) {
+			if got := string(all); (err == nil) != c.whole || !strings.HasPrefix(got, c.read) || !c.whole && got != c.read {
 				t.Errorf("read %q, %v", all, err)
 			}
 			eventually(t, "the slot is free", func() bool { return b.store.releases() == 1 })
@@ -265,6 +270,9 @@ func TestProxyKeepsTheSlotOfWorkThatTakesTooLong(t *testing.T) {
 		}
 		if _, body := b.post("alice", "", callMessage("2", "slow")); strings.Contains(body, "Concurrency limit exceeded") != reached {
 			t.Errorf("reached=%v: the second call: %s", reached, body)
+		}
+		if res, body := b.post("alice", "", `{"jsonrpc":"2.0","method":"notifications/progress"}`); res.StatusCode != http.StatusGatewayTimeout {
+			t.Errorf("reached=%v: a notification is answered %d %s", reached, res.StatusCode, body)
 		}
 		close(end)
 		up.Close()
