@@ -66,6 +66,7 @@ func (d *Door) Wrap(next http.Handler) http.Handler {
 		d.exchanges.Store(id, x)
 		defer d.exchanges.Delete(id)
 		next.ServeHTTP(&x.writer, inner)
+		x.writer.begin() // of an answer without a body, if nobody has
 	})
 }
 

@@ -302,6 +302,23 @@ func TestDegraded(t *testing.T) {
 	})
 }
 
+// The marker is the door's: what another says with it does not leave.
+func TestMarkerOfAnother(t *testing.T) {
+	d, err := mcpdoor.New(signpost.New(newStore(), signpost.Options{}), mcpdoor.Options{Identify: byWord("5/min")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := d.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set(render.Marker, "degraded")
+		w.Header().Set("RateLimit", "theirs")
+	}))
+	w, r := httptest.NewRecorder(), httptest.NewRequest("POST", "/", nil)
+	r.Header.Set("Authorization", "Bearer alice")
+	if h.ServeHTTP(w, r); w.Header().Get(render.Marker) != "" || w.Header().Get("RateLimit") != "theirs" {
+		t.Errorf("answered with %v", w.Header())
+	}
+}
+
 // The fields leave with the first that a tool says, and what was known by then is in them.
 func TestDegradedBeforeTheResult(t *testing.T) {
 	b := newBench(t, overHTTP[2], "6/min", mcpdoor.Options{})
