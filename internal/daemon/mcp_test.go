@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -216,5 +217,65 @@ func TestReloadKeepsWhatIsUnderWay(t *testing.T) {
 	wantStatus(t, "the call", <-ended, 200)
 	if err := <-stopped; err != nil {
 		t.Error(err)
+	}
+}
+
+// What is set for any upstream holds for a server of MCP, too.
+func TestSettingsForAServerOfMCP(t *testing.T) {
+	credentials := make(chan string, 1)
+	up := upstream(t, func(w http.ResponseWriter, r *http.Request) { credentials <- r.Header.Get("Authorization") })
+	for _, c := range []struct {
+		settings             []string
+		credential           bool // is passed on
+		preflight, call, get int
+	}{
+		{[]string{"MCP=" + up}, false, 200, 200, 200},
+		{[]string{"MCP=" + up, "KEEP_AUTHORIZATION=true", "PREFLIGHTS=false", "SHAPE_MARKDOWN=16"}, true, 401, 413, 200}, // of which a call has more than four bytes each
+	} {
+		d := start(t, c.settings...)
+		ask := func(what, method, body string, status int, header ...string) {
+			t.Helper()
+			wantStatus(t, what, ask(t, method, d.Door, body, header...), status)
+			if status != 200 {
+				return
+			}
+			want := map[bool]string{true: "Bearer " + d.Link}[c.credential && header[0] == "Authorization"]
+			if got := <-credentials; got != want {
+				t.Errorf("%s: the credential that the server was sent is not what it should be: %d bytes, want %d", what, len(got), len(want))
+			}
+		}
+		ask("preflight", "OPTIONS", "", c.preflight, "Origin", "https://app.example", "Access-Control-Request-Method", "POST")
+		ask("call", "POST", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"quick"}}`, c.call, append(bearer(d.Link), "Content-Type", "application/json")...)
+		ask("stream", "GET", "", c.get, bearer(d.Link)...)
+	}
+}
+
+// A client that goes away says nothing of the server.
+func TestClientOfMCPGoesAway(t *testing.T) {
+	running, ended := make(chan struct{}), make(chan struct{})
+	up := upstream(t, func(_ http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		close(running)
+		<-r.Context().Done()
+		close(ended)
+	})
+	d := start(t, "MCP="+up)
+	ctx, goAway := context.WithCancel(t.Context())
+	r, err := http.NewRequestWithContext(ctx, "POST", d.Door, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"quick"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer "+d.Link)
+	go func() { <-running; goAway() }()
+	if _, err := http.DefaultClient.Do(r); err == nil {
+		t.Error("the call was answered")
+	}
+	<-ended
+	eventually(t, "the call is over", func() bool {
+		return metric(t, d, `signpost_takes_total{class="cheap",door="mcp",outcome="admitted"}`) == "1"
+	})
+	if n := metric(t, d, `signpost_upstream_errors_total{kind="other"}`); n != "0" || strings.Contains(d.log.String(), "upstream does not answer") {
+		t.Errorf("%s errors of the upstream", n)
 	}
 }
