@@ -340,6 +340,36 @@ func TestProxyHoldsTheAnswerUntilTheCountIsDurable(t *testing.T) {
 	}
 }
 
+// With BeforeHandler the server is not asked before.
+func TestProxyForwardsWhenTheCountIsDurable(t *testing.T) {
+	rec := &recorder{}
+	s := httptest.NewServer(rec)
+	defer s.Close()
+	b := &bench{t: t, store: newStore()}
+	b.url = startProxy(t, b.store, s.URL, "5/min", mcpdoor.ProxyOptions{BeforeHandler: true})
+	for _, c := range []struct {
+		err    error
+		marker string
+	}{{nil, ""}, {signpost.ErrNotDurable, render.Degraded}} {
+		p, before := newPromise(), b.store.takes()
+		b.store.set(func(s *store) { s.commit = p.commit() })
+		answered := make(chan string, 1)
+		go func() {
+			res, _ := b.post("alice", "", callMessage("1", "echo"))
+			answered <- res.Header.Get(render.Marker)
+		}()
+		eventually(t, "it is decided", func() bool { return b.store.takes() > before })
+		time.Sleep(20 * time.Millisecond)
+		if n := len(rec.seen()); n != before {
+			t.Fatalf("%v: the server was asked before the count was durable", c.err)
+		}
+		p.settle(c.err)
+		if marker := <-answered; marker != c.marker || len(rec.seen()) != before+1 {
+			t.Errorf("%v: the marker is %q, and the server was asked %d times", c.err, marker, len(rec.seen()))
+		}
+	}
+}
+
 func TestProxyIdentifies(t *testing.T) {
 	b := behindProxy(t, overHTTP[3], "5/min", mcpdoor.ProxyOptions{})
 	for word, status := range map[string]int{"": 401, "stranger": 401, "broken": 400, "unlucky": 503} {

@@ -6,13 +6,17 @@ package mcpdoor_test
 import (
 	"bufio"
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/signposthq/signpost/door/mcpdoor"
 )
 
 // A client that resumes a stream of the SDK's own server gets what it has missed. The proxy does not see when work that it resumed ends, so
@@ -81,5 +85,61 @@ func TestProxyResumption(t *testing.T) {
 	}
 	if _, body := b.post("alice", "", callMessage("2", "echo"), fields...); !strings.Contains(body, "Concurrency limit exceeded") || b.store.releases() != 0 {
 		t.Errorf("%d slots were given back: %s", b.store.releases(), body)
+	}
+}
+
+// gone is a response whose client has gone.
+type gone struct{ *httptest.ResponseRecorder }
+
+func (gone) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+// That a client has gone is seen as its events are written, if not before.
+func TestProxyResumableStreamThatCannotBeWritten(t *testing.T) {
+	s := newStore()
+	p := newProxy(t, s, "http://upstream", "5/min, 1 concurrent", mcpdoor.ProxyOptions{Charges: oneSlot.Charges, Transport: transport(func(r *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"text/event-stream"}}, ContentLength: -1, Request: r, Body: io.NopCloser(strings.NewReader("id: 1\ndata: {}\n\n"))}, nil
+	})})
+	b := &bench{t: t, store: s, url: "http://proxy/"}
+	p.ServeHTTP(gone{httptest.NewRecorder()}, b.request(t.Context(), callMessage("1", "slow")))
+	if s.takes() != 1 || s.releases() != 0 {
+		t.Errorf("%d takes, %d slots were given back", s.takes(), s.releases())
+	}
+}
+
+// If the first event with an id comes when the client has gone, the proxy lets go then: it may come back.
+func TestProxyStreamThatIsResumableLate(t *testing.T) {
+	begun, goOn, hungUp := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.(http.Flusher).Flush()
+		close(begun)
+		<-goOn
+		io.WriteString(w, "id: 1\ndata: {}\n\n")
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+		close(hungUp)
+	}))
+	defer up.Close()
+	over := make(chan struct{})
+	b := &bench{t: t, store: newStore()}
+	o := oneSlot
+	o.Observe = func(mcpdoor.Event) { close(over) }
+	b.url = startProxy(t, b.store, up.URL, "5/min, 1 concurrent", o)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	res, err := http.DefaultClient.Do(b.request(ctx, callMessage("1", "slow")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	<-begun
+	cancel()
+	time.Sleep(20 * time.Millisecond) // the proxy sees it now, or as it reads on
+	close(goOn)
+	<-hungUp
+	<-over
+	if n := b.store.releases(); n != 0 {
+		t.Errorf("%d slots were given back", n)
 	}
 }

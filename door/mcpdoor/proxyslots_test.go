@@ -51,6 +51,37 @@ func TestProxySlotIsFreeBeforeTheAnswerHasLeft(t *testing.T) {
 	})
 }
 
+// transport is a way to a server, in a function.
+type transport func(*http.Request) (*http.Response, error)
+
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// Over HTTP/2 the end of a body comes after its last byte. If its length was declared, that byte is enough.
+func TestProxySlotIsFreeAtTheLastByte(t *testing.T) {
+	s := newStore()
+	answer := `{"jsonrpc":"2.0","id":1,"result":{}}`
+	o := oneSlot
+	o.Transport = transport(func(r *http.Request) (*http.Response, error) {
+		end := readerFunc(func([]byte) (int, error) {
+			if s.releases() != 1 {
+				t.Error("the slot was not given back when the whole answer was read")
+			}
+			return 0, io.EOF
+		})
+		return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, ContentLength: int64(len(answer)), Request: r,
+			Body: io.NopCloser(io.MultiReader(strings.NewReader(answer), end))}, nil
+	})
+	b := &bench{t: t, store: s}
+	b.url = startProxy(t, s, "http://upstream", "5/min, 1 concurrent", o)
+	if _, body := b.post("alice", "", callMessage("1", "slow")); body != answer {
+		t.Errorf("answered %s", body)
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
 // An event stream that goes on after the answer holds no slot. One that has said something else does.
 func TestProxySlotEndsWithTheAnswerNotTheStream(t *testing.T) {
 	next := make(chan string)
