@@ -97,3 +97,29 @@ func TestCancelledCallersAreBounded(t *testing.T) {
 		t.Errorf("the server was asked %d times whether it is there", n)
 	}
 }
+
+// What was sent may have been charged, also if the server was first asked whether it is there.
+func TestSentAndNotAnswered(t *testing.T) {
+	for _, end := range []error{context.Canceled, context.DeadlineExceeded} {
+		silent := make(chan struct{})
+		var asked atomic.Bool
+		s := open(t, redis.Options{URL: fakeOf(t, func(int) string {
+			if asked.Load() {
+				<-silent
+			}
+			return "+OK\r\n"
+		})})
+		t.Cleanup(func() { close(silent) })
+		asked.Store(true)
+		redis.Doubt(s)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if end == context.Canceled {
+			ctx, cancel = context.WithCancel(t.Context())
+			time.AfterFunc(100*time.Millisecond, cancel)
+		}
+		if _, _, err := s.Take(ctx, request("sent", "5/min")); !errors.Is(err, end) || errors.Is(err, signpost.ErrNotCharged) {
+			t.Errorf("take: %v, want %v, and that it may have been charged", err, end)
+		}
+	}
+}
