@@ -24,6 +24,9 @@ type Proxy struct {
 	muted  atomic.Int64
 	ended  chan struct{}
 	wg     sync.WaitGroup
+
+	mu  sync.Mutex
+	cut chan struct{} // closed by Cut
 }
 
 // NewProxy returns a network to a server's address that is perfect until it is told otherwise.
@@ -33,7 +36,7 @@ func NewProxy(t testing.TB, target string) *Proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{Addr: l.Addr().String(), ended: make(chan struct{})}
+	p := &Proxy{Addr: l.Addr().String(), ended: make(chan struct{}), cut: make(chan struct{})}
 	p.Point(target)
 	p.wg.Go(func() {
 		for {
@@ -65,6 +68,14 @@ func (p *Proxy) Delay(d time.Duration) { p.delay.Store(int64(d)) }
 // as one whose packets are not answered.
 func (p *Proxy) Lose(all bool) { p.lost.Store(all) }
 
+// Cut ends the connections that there are, both sides of them.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	close(p.cut)
+	p.cut = make(chan struct{})
+}
+
 // Mute drops what the server says unasked from now on, or no more, and carries everything else.
 func (p *Proxy) Mute(pushes bool) { p.mute.Store(pushes) }
 
@@ -73,6 +84,9 @@ func (p *Proxy) Muted() int { return int(p.muted.Load()) }
 
 func (p *Proxy) carry(client net.Conn) {
 	defer client.Close()
+	p.mu.Lock()
+	cut := p.cut
+	p.mu.Unlock()
 	server, err := net.Dial("tcp", *p.target.Load())
 	if err != nil {
 		return
@@ -86,11 +100,13 @@ func (p *Proxy) carry(client net.Conn) {
 	go func() { both.Wait(); close(done) }()
 	select {
 	case <-done:
+		return
+	case <-cut:
 	case <-p.ended:
-		client.Close()
-		server.Close()
-		<-done
 	}
+	client.Close()
+	server.Close()
+	<-done
 }
 
 type chunk struct {

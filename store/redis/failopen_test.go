@@ -249,6 +249,49 @@ func TestSpoiltKey(t *testing.T) {
 	}
 }
 
+// A take whose reply is lost with the connection has been counted, once: it is not sent again, and not owed. The lease that it was granted
+// goes back.
+func TestReplyLost(t *testing.T) {
+	for _, expensive := range []bool{false, true} {
+		server := redistest.Start(t)
+		proxy := redistest.NewProxy(t, server.Addr)
+		s, e := guardWithin(t, liveness, redis.Options{URL: proxy.URL()})
+		warm := request("warm", "5/min 5 concurrent")
+		warm.Expensive = expensive
+		take(t, s, warm)
+		server.Freeze()
+		q := request("lost", "5/366d 5 concurrent")
+		q.Expensive = expensive
+		told := make(chan signpost.Decision, 1)
+		go func() { told <- take(t, s, q) }()
+		time.Sleep(100 * time.Millisecond) // so that it is with the server
+		proxy.Cut()
+		if d := <-told; !d.Degraded || !d.Admitted || d.Lease.IsZero() == expensive {
+			t.Errorf("expensive=%v: admitted=%v, degraded=%v, lease %v; want an answer of the fallback", expensive, d.Admitted, d.Degraded, d.Lease)
+		}
+		server.Thaw()
+		server.Eventually("the store rules again", func() bool {
+			p, _, err := s.Peek(t.Context(), q)
+			return err == nil && !p.Degraded
+		})
+		server.Eventually("the lease is back", func() bool {
+			in, err := s.Inspect(t.Context(), q.Key, 0)
+			return err == nil && len(in.Leases) == 0
+		})
+		for want := uint32(1); want <= 5; want++ {
+			if n := used(t, s, q); n != want {
+				t.Errorf("expensive=%v: %d used, want %d", expensive, n, want)
+			}
+			if d := take(t, s, q); d.Degraded || d.Admitted != (want < 5) {
+				t.Errorf("expensive=%v: take %d: admitted=%v, degraded=%v", expensive, want+1, d.Admitted, d.Degraded)
+			} else {
+				s.Release(d.Lease)
+			}
+		}
+		e.only(t, failopen.Connection)
+	}
+}
+
 // A master that was demoted keeps its connections. The address leads to the new one already, but only for who asks again.
 func TestDemotedMaster(t *testing.T) {
 	old, next := redistest.Start(t), redistest.Start(t)
