@@ -148,6 +148,43 @@ func TestOutages(t *testing.T) {
 	}
 }
 
+// An outage that outlasts the connections holds up no more requests than one that has just begun: also the registry, which is on that
+// server too, is known to be silent.
+func TestLongOutage(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	d := serve(t, "STORE="+server.URL())
+	minted := d.mint(t, "1000000/365d")
+	c := newClient(t)
+	ask := func() (took time.Duration, degraded bool) {
+		t.Helper()
+		began := time.Now()
+		got := c.ask(t, "GET", d.Door+"/read/welcome", "", bearer(minted.Credential)...)
+		if got.status != http.StatusOK {
+			t.Fatalf("status %d: %s", got.status, got.body)
+		}
+		return time.Since(began), got.header.Get("X-Signpost-RateLimit") == "degraded"
+	}
+	ask()
+	server.Freeze()
+	ask() // waits for the store
+	var waited []time.Duration
+	for end := time.Now().Add(7 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		took, degraded := ask()
+		if !degraded {
+			t.Fatal("a request was decided by a server that is frozen")
+		}
+		if took > 700*time.Millisecond {
+			waited = append(waited, took)
+		}
+	}
+	if len(waited) > 1 { // a machine that is busy may stop us for once
+		t.Errorf("requests waited %v while the server was known to be away", waited)
+	}
+	server.Thaw()
+	eventually(t, "the server's word is law again", func() bool { _, degraded := ask(); return !degraded })
+}
+
 // grep returns the lines that match.
 func grep(text, pattern string) string {
 	match := regexp.MustCompile(pattern)
