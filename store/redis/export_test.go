@@ -47,6 +47,19 @@ func Age(l *Links, d time.Duration) {
 // Asleep reports whether a registry leaves its server alone.
 func Asleep(l *Links) bool { return l.known.asleep.Load() }
 
+// ReadWhile has a record be read while something is pushed, and reports whether it is remembered.
+func ReadWhile(l *Links, id string, pushed func()) bool {
+	lookup := l.known.look(id)
+	pushed()
+	kept := l.known.put(lookup, remembered{read: l.known.now()})
+	r, ok := l.known.get(id)
+	return kept && ok && r.sure(&l.known, l.known.now())
+}
+
+// Forget has a push say that a record has changed, and Lost that the connection is lost which pushes come by.
+func Forget(l *Links, id string) { l.known.forget(id) }
+func Lost(l *Links)              { l.known.doubt() }
+
 // OpenApart opens a store that takes a node of a Cluster for a server without one.
 func OpenApart(ctx context.Context, o Options) (*Store, error) {
 	option, err := o.client()

@@ -321,6 +321,22 @@ func TestLinksBesideASpoiltOne(t *testing.T) {
 	}
 }
 
+// A caller that goes away says nothing of the server: the others are answered by it.
+func TestCallersThatLeaveTheRegistry(t *testing.T) {
+	server := redistest.Start(t)
+	l, other := openLinks(t, redis.Options{URL: server.URL()}), openLinks(t, redis.Options{URL: server.URL()})
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 10 {
+		if _, err := l.Resolve(gone, mint(t, other).Hash); err != nil && !errors.Is(err, link.ErrUnavailable) {
+			t.Errorf("a caller that has gone: %v", err)
+		}
+		if err := resolve(t, l, mint(t, other)); err != nil {
+			t.Errorf("another caller: %v", err)
+		}
+	}
+}
+
 // What was revoked while the connection that pushes was down is not missed.
 func TestLinksPushLost(t *testing.T) {
 	server := redistest.Start(t)
@@ -335,9 +351,34 @@ func TestLinksPushLost(t *testing.T) {
 	if err := resolve(t, l, r); err != nil && !errors.Is(err, link.ErrUnavailable) {
 		t.Errorf("with the network lost: %v", err)
 	}
+	time.Sleep(200 * time.Millisecond) // so that the push is lost
 	proxy.Lose(false)
+	began := time.Now()
 	// The client finds out that its connection is dead, without a resolution that would ask.
 	server.Eventually("the revocation is seen", func() bool { return errors.Is(resolve(t, l, r), link.ErrUnknown) })
+	// And not because the record was read again in time.
+	if took := time.Since(began); took > 15*time.Second {
+		t.Errorf("a revocation was seen after %v", took)
+	}
+}
+
+// What is read while it changes is used and not remembered, and so is what is read while nobody knows what changes.
+func TestLinksThatChangeAsTheyAreRead(t *testing.T) {
+	l := openLinks(t, redis.Options{URL: redistest.Start(t).URL()})
+	for name, c := range map[string]struct {
+		pushed func()
+		kept   bool
+	}{
+		"nothing":             {func() {}, true},
+		"another link":        {func() { redis.Forget(l, "other") }, true},
+		"the link":            {func() { redis.Forget(l, "the link") }, false},
+		"the connection ends": {func() { redis.Lost(l) }, false},
+	} {
+		if kept := redis.ReadWhile(l, "the link", c.pushed); kept != c.kept {
+			t.Errorf("%s: remembered=%v, want %v", name, kept, c.kept)
+		}
+		redis.Forget(l, "the link")
+	}
 }
 
 func TestLinksOfARestrictedUser(t *testing.T) {
