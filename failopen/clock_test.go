@@ -50,3 +50,20 @@ func TestOutageByTheStoresClock(t *testing.T) {
 		}
 	}
 }
+
+// The store's clock may be set, in either direction: what it said last holds.
+func TestTheStoresClockIsSet(t *testing.T) {
+	for _, to := range []time.Duration{time.Hour, -time.Hour, 0} {
+		inBubble(t, failopen.Options{}, func(b *bench) {
+			b.inner.ahead = 30 * time.Minute
+			b.wantTake(cheap("a"), true, false)
+			b.inner.ahead = to
+			b.wantTake(cheap("b"), true, false)
+			b.inner.breaks(dead)
+			b.take(cheap("other"))
+			if off := b.wantTake(cheap("a"), true, true).At.Sub(signpost.InstantOf(time.Now().Add(to))); off < -time.Millisecond || off > time.Millisecond {
+				b.Errorf("a clock that was set to be %v ahead: decided for an instant that is off by %v", to, off)
+			}
+		})
+	}
+}

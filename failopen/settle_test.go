@@ -5,6 +5,7 @@ package failopen_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -74,6 +75,30 @@ func TestLeavingWhileSettling(t *testing.T) {
 				b.Error("a take that nobody waits for was sent")
 			}
 		}
+	})
+}
+
+// A caller that goes away in that moment is told so, and owes nothing: nobody does the work.
+func TestCancelledWhileSettling(t *testing.T) {
+	inBubble(t, failopen.Options{}, func(b *bench) {
+		b.inner.breaks(dead)
+		b.take(cheap("other"))
+		b.wantTake(cheap("a"), true, true)
+		b.inner.breaks(func(_ context.Context, c called) error {
+			if c.op == "settle" {
+				time.Sleep(400 * time.Millisecond)
+			}
+			return nil
+		})
+		time.Sleep(failopen.ProbeEvery)
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(b.Context())
+		time.AfterFunc(100*time.Millisecond, cancel)
+		if d, _, err := b.store.Take(ctx, cheap("a")); !errors.Is(err, context.Canceled) || d.Admitted {
+			b.Errorf("take: admitted=%v, error %v; want that the caller left", d.Admitted, err)
+		}
+		time.Sleep(2 * time.Second)
+		b.wantUsed(cheap("a"), 1)
 	})
 }
 
