@@ -76,3 +76,23 @@ func TestLostShardHoldsUpNoLease(t *testing.T) {
 		t.Errorf("leases of the node that was lost took %v to go back, as if by expiry", took)
 	}
 }
+
+// A lease that did not arrive is sent again when the server is back.
+func TestLeaseGoesBackAfterAnOutage(t *testing.T) {
+	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	s := open(t, redis.Options{URL: server.URL()})
+	q := request("outage", "5/366d 1 concurrent")
+	q.Expensive = true
+	d := take(t, s, q)
+	server.Kill()
+	s.Release(d.Lease)
+	time.Sleep(200 * time.Millisecond) // so that it has been sent in vain
+	server.Restart()
+	server.Eventually("the lease is back", func() bool {
+		in, err := s.Inspect(t.Context(), q.Key, 0)
+		if err == nil && in.At > d.At.Add(signpost.LeaseLife*2/3) {
+			t.Fatal("the lease is held, as if until it expires")
+		}
+		return err == nil && len(in.Leases) == 0
+	})
+}
