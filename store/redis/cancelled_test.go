@@ -123,3 +123,42 @@ func TestSentAndNotAnswered(t *testing.T) {
 		}
 	}
 }
+
+// A script that may not do all that it does can have charged before it meets that.
+func TestTurnedAwayWithinAScript(t *testing.T) {
+	server := redistest.Start(t, "--user", "signpost", "on", ">secret", "~*", "+@all")
+	s := open(t, redis.Options{URL: "redis://signpost:secret@" + server.Addr})
+	q := request("within", "5/min 5 concurrent")
+	server.Do("ACL", "SETUSER", "signpost", "-zadd")
+	expensive := q
+	expensive.Expensive, expensive.LeaseID = true, signpost.NewLeaseID()
+	_, _, err := s.Take(t.Context(), expensive)
+	if n := used(t, s, q); n != 1 || !errors.Is(err, signpost.ErrStoreAuth) || errors.Is(err, signpost.ErrNotCharged) {
+		t.Errorf("take: error %v with %d used; want ErrStoreAuth, and that it may have been charged, as it was", err, n)
+	}
+}
+
+// A connection that ends while nobody uses it is not made anew by a caller, for whom all others would have to wait.
+func TestDeadlineAfterTheConnectionEnded(t *testing.T) {
+	proxy := redistest.NewProxy(t, redistest.Start(t).Addr)
+	s := open(t, redis.Options{URL: proxy.URL()})
+	q := request("ended", "1000/day 1000 concurrent")
+	q.Expensive = true // so that it waits in no batch
+	take(t, s, q)
+	proxy.Lose(true)
+	proxy.Cut()
+	time.Sleep(100 * time.Millisecond) // so that it is noticed
+	var patient sync.WaitGroup
+	patient.Go(func() { s.Take(t.Context(), q) })
+	time.Sleep(20 * time.Millisecond) // so that he is first
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	if _, _, err := s.Take(ctx, q); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, signpost.ErrNotCharged) {
+		t.Errorf("take: error %v, want that the deadline passed before it was sent", err)
+	}
+	if took := time.Since(began); took > 700*time.Millisecond {
+		t.Errorf("a caller that had 30ms waited %v for the connection of another", took)
+	}
+	patient.Wait()
+}
