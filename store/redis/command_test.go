@@ -6,6 +6,7 @@ package redis_test
 import (
 	"errors"
 	"fmt"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -272,25 +273,79 @@ func TestScriptFlush(t *testing.T) {
 // A user who may touch nothing but our keys, and run nothing but what docs/fleet.md names, is enough.
 func TestRestrictedUser(t *testing.T) {
 	server := redistest.Start(t)
-	server.Do(append([]string{"ACL", "SETUSER", "signpost", "on", ">secret", "resetkeys", "~signpost:*", "resetchannels", "nocommands"}, strings.Fields(allowed)...)...)
+	allow(server, allowed)
 	url := "redis://signpost:secret@" + server.Addr
 	storetest.Run(t, contract(redis.Options{URL: url}))
 
-	// Each thing that it may not do any more is an error that says so, and no start.
-	for _, taken := range strings.Fields(allowed) {
+	testEachIsNeeded(t, server, allowed, func() error {
+		s, err := redis.Open(t.Context(), redis.Options{URL: url})
+		if err != nil && s != nil {
+			t.Error("opened with an error")
+		}
+		return err
+	})
+	server.Do("ACL", "SETUSER", "signpost", "resetkeys", "~elsewhere:*")
+	if _, err := redis.Open(t.Context(), redis.Options{URL: url}); !errors.Is(err, signpost.ErrStoreAuth) {
+		t.Errorf("with other keys: error %v, want ErrStoreAuth", err)
+	}
+}
+
+// Behind Sentinels and in a Cluster the user needs one thing more, whose lack is no outage.
+func TestRestrictedUserOfSentinelsAndCluster(t *testing.T) {
+	servers, sentinels := redistest.Sentinels(t)
+	nodes := redistest.Cluster(t, 3)
+	for _, c := range []struct {
+		servers []*redistest.Server
+		url     string
+		also    string
+	}{
+		{servers, "redis://signpost:secret@" + sentinels[0].Addr + "?master_set=" + redistest.MasterSet, "+role"},
+		{nodes, "redis://signpost:secret@" + nodes[0].Addr, "+cluster|slots +cluster|shards"},
+	} {
+		for _, server := range c.servers {
+			allow(server, allowed+" "+allowedLinks)
+		}
+		if _, err := redis.Open(t.Context(), redis.Options{URL: c.url}); !errors.Is(err, signpost.ErrStoreAuth) {
+			t.Errorf("without %s: error %v, want ErrStoreAuth", c.also, err)
+		}
+		for _, server := range c.servers {
+			allow(server, allowed+" "+allowedLinks+" "+c.also)
+		}
+		s, l := open(t, redis.Options{URL: c.url}), openLinks(t, redis.Options{URL: c.url})
+		take(t, s, request("restricted", "5/min"))
+		if err := resolve(t, l, mint(t, l)); err != nil {
+			t.Errorf("with %s: %v", c.also, err)
+		}
+	}
+	page, err := os.ReadFile("../../docs/fleet.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, each := range strings.Fields(allowed + " " + allowedLinks + " +role +cluster|slots +cluster|shards") {
+		if !strings.Contains(string(page), each) {
+			t.Errorf("docs/fleet.md does not name %s", each)
+		}
+	}
+}
+
+// allow makes a user who may do nothing else.
+func allow(server *redistest.Server, commands string) {
+	server.Do(append([]string{"ACL", "SETUSER", "signpost", "on", ">secret", "resetkeys", "~signpost:*", "resetchannels", "nocommands"}, strings.Fields(commands)...)...)
+}
+
+// testEachIsNeeded has each command that a user does not have be an error of open that names it.
+func testEachIsNeeded(t *testing.T, server *redistest.Server, commands string, open func() error) {
+	t.Helper()
+	for _, taken := range strings.Fields(commands) {
 		if taken == "+ping" || taken == "+exists" {
 			continue // these only ask whether a server is there, and any answer will do
 		}
 		server.Do("ACL", "SETUSER", "signpost", "-"+taken[1:])
-		s, err := redis.Open(t.Context(), redis.Options{URL: url})
-		if !errors.Is(err, signpost.ErrStoreAuth) || s != nil {
-			t.Errorf("without %s: opened with error %v, want ErrStoreAuth", taken, err)
+		name := strings.ReplaceAll(taken[1:], "|", " ")
+		if err := open(); !errors.Is(err, signpost.ErrStoreAuth) || !strings.Contains(strings.ToLower(err.Error()), name) {
+			t.Errorf("without %s: error %v, want ErrStoreAuth and the name", taken, err)
 		}
 		server.Do("ACL", "SETUSER", "signpost", taken)
-	}
-	server.Do("ACL", "SETUSER", "signpost", "resetkeys", "~elsewhere:*")
-	if _, err := redis.Open(t.Context(), redis.Options{URL: url}); !errors.Is(err, signpost.ErrStoreAuth) {
-		t.Errorf("with other keys: error %v, want ErrStoreAuth", err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"sync"
@@ -146,6 +147,24 @@ func (x *connection) make(m *making) {
 		x.client.Store(&c)
 	}
 	close(m.done)
+}
+
+// oneOfMany returns an error if the client takes a node of a Cluster for a server that has all keys, as it does with a user who may not
+// ask which nodes there are.
+func (x *connection) oneOfMany(ctx context.Context) error {
+	c := x.client.Load()
+	if c == nil || !x.nodes.alone.calm.Load() || (*c).Mode() != rueidis.ClientModeStandalone || x.option.ForceSingleClient {
+		return nil
+	}
+	hello, err := (*c).Do(ctx, (*c).B().Hello().Build()).ToMap()
+	if err != nil {
+		return nil // whatever speaks no HELLO is no Cluster
+	}
+	mode := hello["mode"]
+	if text, _ := mode.ToString(); text != "cluster" {
+		return nil
+	}
+	return fmt.Errorf("%w: it is a node of a Cluster, and the user lacks +cluster|slots, or +cluster|shards; see docs/fleet.md for what the user must be allowed", signpost.ErrStoreAuth)
 }
 
 // run runs a script on the server that keeps its keys. It returns by the deadline of ctx.

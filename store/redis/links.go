@@ -39,12 +39,16 @@ var (
 	idsSource string
 	//go:embed lua/links/seen.lua
 	seenSource string
+	//go:embed lua/links/check.lua
+	checkLinksSource string
 
 	addScript     = newScript(addSource)
 	revokeScript  = newScript(revokeSource)
 	recordsScript = newScript(recordsSource)
 	idsScript     = newScript(idsSource)
 	seenScript    = newScript(seenSource)
+
+	checkLinksScript = newCheck(checkLinksSource)
 )
 
 var _ link.Registry = (*Links)(nil)
@@ -95,7 +99,12 @@ func OpenLinks(ctx context.Context, o Options) (*Links, error) {
 	l.ended.Go(l.note)
 	ctx, cancel := context.WithTimeout(ctx, 2*dialTimeout)
 	defer cancel()
-	if _, _, err := l.read(ctx, []string{"check"}); err != nil && lasting(err) {
+	check := []string{l.setKey("check:hash"), l.setKey("check:set"), l.setKey("check:string")}
+	_, err = l.call(ctx, checkLinksScript, check)
+	if err == nil {
+		_, _, err = l.read(ctx, []string{"check"})
+	}
+	if err != nil && lasting(err) {
 		l.Close()
 		return nil, fmt.Errorf("open links on redis server %s: %w", l.nodes.alone.name, err)
 	}

@@ -69,7 +69,7 @@ func (s *Store) check(ctx context.Context) error {
 	if err != nil && lasting(err) {
 		return err
 	}
-	return nil
+	return s.oneOfMany(ctx)
 }
 
 // Close implements [signpost.Store]. Leases that are still to be given back have a second to go, after

@@ -34,6 +34,8 @@ var (
 	settleSource string
 	//go:embed lua/reset.lua
 	resetSource string
+	//go:embed lua/try.lua
+	trySource string
 	//go:embed lua/check.lua
 	checkSource string
 
@@ -43,8 +45,7 @@ var (
 	renewScript  = newScript(renewSource)
 	settleScript = newScript(settleSource)
 	resetScript  = newScript(resetSource)
-	// checkScript has no name, so that it is always sent whole, which a server must allow as well.
-	checkScript = &script{text: textOf(checkSource)}
+	checkScript  = newCheck(checkSource)
 )
 
 // slack is how long a key outlives its last window or lease: it has to be there for a clock that was set back.
@@ -73,6 +74,10 @@ func newScript(source string) *script {
 	sum := sha1.Sum([]byte(text)) // which is how a server names scripts
 	return &script{text, hex.EncodeToString(sum[:])}
 }
+
+// newCheck returns a script that tells what a user may not do. It has no name, so that it is always sent whole, which a server must
+// allow as well.
+func newCheck(source string) *script { return &script{text: textOf(trySource + source)} }
 
 const (
 	// againTries is how often a script is sent to a Cluster that moves its keys just then, and againWait how long
