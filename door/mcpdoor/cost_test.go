@@ -74,6 +74,24 @@ func TestNothingIsKeptOfARequest(t *testing.T) {
 	}
 }
 
+// Nobody waits for an answer to a notification: one too many is dropped.
+func TestNotificationTooManyIsDropped(t *testing.T) {
+	d, err := New(signpost.New(memory.New(memory.Options{}), signpost.Options{}), Options{Identify: Fixed(httpdoor.Caller{Key: key}), Guard: signpost.MustParseBound("1/day")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	passed := 0
+	h := d.middleware(func(context.Context, string, mcp.Request) (mcp.Result, error) { passed++; return nil, nil })
+	for range 2 {
+		if res, err := h(t.Context(), "notifications/progress", &mcp.ProgressNotificationServerRequest{}); res != nil || err != nil {
+			t.Errorf("answered %v, %v", res, err)
+		}
+	}
+	if passed != 1 {
+		t.Errorf("%d have passed", passed)
+	}
+}
+
 // A proxy knows no call that is over.
 func TestNothingIsKeptOfACall(t *testing.T) {
 	p, err := NewProxy(signpost.New(memory.New(memory.Options{}), signpost.Options{}), ProxyOptions{

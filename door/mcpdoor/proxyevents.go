@@ -120,10 +120,10 @@ func (r *idReader) keep(b byte) {
 
 // sameID reports whether two ids are the same, though a server may have written one anew.
 func sameID(a, b []byte) bool {
-	return bytes.Equal(a, b) || len(a) > 0 && len(b) > 0 && (a[0] == '"') == (b[0] == '"') && plainID(a) == plainID(b)
+	return bytes.Equal(a, b) || len(a) > 0 && len(b) > 0 && plainID(a) == plainID(b)
 }
 
-// plainID returns an id as a server may write it anew.
+// plainID returns an id as a server may write it anew. That of a text begins with a quote, and that of a number does not.
 func plainID(id []byte) string {
 	if text := ""; id[0] == '"' && json.Unmarshal(id, &text) == nil {
 		return `"` + text

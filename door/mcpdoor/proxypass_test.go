@@ -219,6 +219,9 @@ func TestProxyMerges(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				io.Copy(io.Discard, r.Body)
+				if asked := r.Header.Get("Accept-Encoding"); asked != "identity" {
+					t.Errorf("the server was asked for %q", asked)
+				}
 				w.Header()["Content-Type"] = []string{c.kind}
 				if c.encoding != "" {
 					w.Header().Set("Content-Encoding", c.encoding)

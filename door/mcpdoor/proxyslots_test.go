@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/signposthq/signpost"
@@ -165,6 +166,35 @@ func TestProxyHoldsTheSlotOfWorkThatGoesOn(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Nobody waits for ever for work whose client has gone.
+func TestProxyGivesWorkOfNobodyUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		s.at = 0 // the clock of the bubble
+		o := oneSlot
+		o.Transport = transport(func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		})
+		p := newProxy(t, s, "http://upstream", "100/min, 1 concurrent", o)
+		b := &bench{t: t, url: "http://proxy/"}
+		ctx, hangUp := context.WithCancel(t.Context())
+		begun := time.Now()
+		time.AfterFunc(time.Minute, hangUp)
+		func() {
+			defer func() {
+				if r := recover(); r != http.ErrAbortHandler {
+					t.Errorf("panics with %v", r)
+				}
+			}()
+			p.ServeHTTP(httptest.NewRecorder(), b.request(ctx, callMessage("1", "slow")))
+		}()
+		if took := time.Since(begun); took != 11*time.Minute || s.releases() != 1 {
+			t.Errorf("it was waited for %v, and %d slots were given back", took, s.releases())
+		}
+	})
 }
 
 // A stream that breaks off ends with an error for each request without an answer, unless the client can come back for it.
