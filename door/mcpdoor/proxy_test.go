@@ -260,6 +260,9 @@ func TestProxyTurnsAwayWhatCanBeReadInTwoWays(t *testing.T) {
 			if res.StatusCode != c.status || answer.Error.Code.String() != c.code || string(answer.ID) != c.id || answer.Error.Message == "" {
 				t.Errorf("answered %d %s", res.StatusCode, body)
 			}
+			if h := res.Header; h.Get("Cache-Control") != "no-store" || h.Get("CDN-Cache-Control") != "no-store" {
+				t.Errorf("a cache may keep the answer: %v", h)
+			}
 			if says := res.Header.Get("Accept-Encoding"); (says == "identity") != (c.name == "encoded") {
 				t.Errorf("Accept-Encoding: %q", says)
 			}
@@ -386,6 +389,9 @@ func TestProxyIdentifies(t *testing.T) {
 func TestProxyAnswersAsAnEventToThoseWhoReadNothingElse(t *testing.T) {
 	b := behindProxy(t, overHTTP[2], "0/min", mcpdoor.ProxyOptions{})
 	res, body := b.post("alice", "", callMessage(`"a"`, "echo"), "Accept", "text/event-stream")
+	if h := res.Header; h.Get("Cache-Control") != "no-store" || h.Get("CDN-Cache-Control") != "no-store" {
+		t.Errorf("a cache may keep the answer: %v", h)
+	}
 	if res.Header.Get("Content-Type") != "text/event-stream" || !strings.HasPrefix(body, `{"jsonrpc":"2.0","id":"a","result":`) || !json.Valid([]byte(body)) {
 		t.Errorf("answered %q %s", res.Header.Get("Content-Type"), body)
 	}

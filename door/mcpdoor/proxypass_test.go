@@ -319,6 +319,54 @@ func TestProxySlowBody(t *testing.T) {
 	}
 }
 
+// A client that sends too much reads why, whatever it still has to send, and its next message is served.
+func TestProxyTooLargeBody(t *testing.T) {
+	up := httptest.NewServer(&recorder{})
+	defer up.Close()
+	for _, http2 := range []bool{false, true} {
+		s := newStore()
+		front := httptest.NewUnstartedServer(newProxy(t, s, up.URL, "5/min", mcpdoor.ProxyOptions{}))
+		if front.EnableHTTP2 = http2; http2 {
+			front.StartTLS()
+		} else {
+			front.Start()
+		}
+		defer front.Close()
+		b := &bench{t: t, store: s, url: front.URL}
+		post := func(body string, declared bool) (int, string) {
+			r := b.request(t.Context(), body)
+			if !declared {
+				r.ContentLength = -1
+			}
+			res, err := front.Client().Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			answer, err := io.ReadAll(res.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return res.StatusCode, string(answer)
+		}
+		for _, size := range []int{1<<20 + 1, 21 << 19} {
+			for _, declared := range []bool{false, true} {
+				message := callMessage("7", "echo")
+				message += strings.Repeat(" ", size-len(message))
+				if status, body := post(message, declared); status != 413 || !strings.HasPrefix(body, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,`) {
+					t.Errorf("HTTP/2 %v: %d bytes, declared %v: answered %d %s", http2, size, declared, status, body)
+				}
+				if status, body := post(message[:1<<20], declared); status != 200 {
+					t.Errorf("HTTP/2 %v: the next message is answered %d %s", http2, status, body)
+				}
+			}
+		}
+		if s.takes() != 4 {
+			t.Errorf("HTTP/2 %v: %d takes", http2, s.takes())
+		}
+	}
+}
+
 // A server of HTTP that has a time of its own for what it reads is left to it.
 func TestProxyLeavesAReadTimeoutAlone(t *testing.T) {
 	up := httptest.NewServer(&recorder{})

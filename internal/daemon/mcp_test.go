@@ -226,27 +226,31 @@ func TestSettingsForAServerOfMCP(t *testing.T) {
 	up := upstream(t, func(w http.ResponseWriter, r *http.Request) { credentials <- r.Header.Get("Authorization") })
 	for _, c := range []struct {
 		settings             []string
-		credential           bool // is passed on
-		preflight, call, get int
+		credential, counters bool
+		preflight, call      int
 	}{
-		{[]string{"MCP=" + up}, false, 200, 200, 200},
-		{[]string{"MCP=" + up, "KEEP_AUTHORIZATION=true", "PREFLIGHTS=false", "SHAPE_MARKDOWN=16"}, true, 401, 413, 200}, // of which a call has more than four bytes each
+		{nil, false, true, 200, 200},
+		{[]string{"KEEP_AUTHORIZATION=true", "PREFLIGHTS=false", "HEADERS_RATELIMIT=false", "HEADERS_X_RATELIMIT=false"}, true, false, 401, 200},
+		{[]string{"SHAPE_MARKDOWN=16"}, false, false, 200, 413}, // a call has more than four bytes each
 	} {
-		d := start(t, c.settings...)
-		ask := func(what, method, body string, status int, header ...string) {
+		d := start(t, append(c.settings, "MCP="+up)...)
+		do := func(what, method, body string, status int, header ...string) response {
 			t.Helper()
-			wantStatus(t, what, ask(t, method, d.Door, body, header...), status)
-			if status != 200 {
-				return
+			got := ask(t, method, d.Door, body, header...)
+			wantStatus(t, what, got, status)
+			if status == 200 {
+				if credential := <-credentials; (credential != "") != (c.credential && header[0] == "Authorization") {
+					t.Errorf("%s: the server was sent a credential of %d bytes", what, len(credential))
+				}
 			}
-			want := map[bool]string{true: "Bearer " + d.Link}[c.credential && header[0] == "Authorization"]
-			if got := <-credentials; got != want {
-				t.Errorf("%s: the credential that the server was sent is not what it should be: %d bytes, want %d", what, len(got), len(want))
-			}
+			return got
 		}
-		ask("preflight", "OPTIONS", "", c.preflight, "Origin", "https://app.example", "Access-Control-Request-Method", "POST")
-		ask("call", "POST", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"quick"}}`, c.call, append(bearer(d.Link), "Content-Type", "application/json")...)
-		ask("stream", "GET", "", c.get, bearer(d.Link)...)
+		do("preflight", "OPTIONS", "", c.preflight, "Origin", "https://app.example", "Access-Control-Request-Method", "POST")
+		do("stream", "GET", "", 200, bearer(d.Link)...)
+		h := do("call", "POST", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"quick"}}`, c.call, append(bearer(d.Link), "Content-Type", "application/json")...).header
+		if (h["Ratelimit"] != nil) != c.counters || (h["X-Ratelimit-Limit"] != nil) != c.counters {
+			t.Errorf("%q: counters %v", c.settings, h)
+		}
 	}
 }
 

@@ -57,3 +57,18 @@ func TestMetricsHaveAFixedNumberOfSeries(t *testing.T) {
 	}
 	wantStatus(t, "metrics without the token", ask(t, "GET", d.Admin+"/metrics", ""), 401)
 }
+
+// Names of tools and methods are what callers please.
+func TestMetricsOfMCPHaveAFixedNumberOfSeries(t *testing.T) {
+	d := start(t, "MCP="+tools(t, nil), "BOUNDS_LINKS=100/365d")
+	before := series(t, d)
+	for i := range 200 {
+		callTool(t, d.Door, d.Link, fmt.Sprintf("tool-%d", i))
+		ask(t, "POST", d.Door, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"method-%d"}`, i), append(bearer(d.Link), "Content-Type", "application/json")...)
+	}
+	for s := range series(t, d) {
+		if !before[s] {
+			t.Errorf("series %s came with the calls", s)
+		}
+	}
+}
