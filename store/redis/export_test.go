@@ -44,6 +44,13 @@ func Age(l *Links, d time.Duration) {
 	}
 }
 
+// Late returns how many records are on their way that nobody waits for.
+func Late(l *Links) int {
+	l.known.mu.RLock()
+	defer l.known.mu.RUnlock()
+	return len(l.known.late)
+}
+
 // Asleep reports whether a registry leaves its server alone.
 func Asleep(l *Links) bool { return l.known.asleep.Load() }
 

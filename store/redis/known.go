@@ -22,6 +22,8 @@ const (
 	readTries = 3
 	// patience is how long a link that was read before waits for its record to be read again, before it goes on with the one that is there.
 	patience = 100 * time.Millisecond
+	// maxLate is how many records may be on their way that nobody waits for.
+	maxLate = 256
 	// restTime is how long the server is left alone after it did not answer, each time.
 	restTime = 100 * time.Millisecond
 	// noteEvery is how often a link's last use is written.
@@ -36,10 +38,10 @@ type known struct {
 	// asleep says that the server did not answer. Nobody waits for it until it has answered a question that nobody waits for.
 	asleep atomic.Bool
 	fell   chan struct{} // holds one when asleep has become true
-	late   atomic.Int64  // records that are read again and that nobody has the patience to wait for any more
 
 	mu      sync.RWMutex
-	epoch   uint64 // counts the connections that were lost: what was pushed meanwhile, nobody knows
+	late    map[string]struct{} // IDs of records that are read again and that nobody has the patience to wait for any more
+	epoch   uint64              // counts the connections that were lost: what was pushed meanwhile, nobody knows
 	records map[string]remembered
 	lookups map[*lookup]struct{}
 }
@@ -67,7 +69,7 @@ func (r *remembered) live(h link.Hash, now time.Duration) (link.Record, error) {
 
 func (k *known) init() {
 	k.began, k.records, k.lookups = time.Now(), make(map[string]remembered), make(map[*lookup]struct{})
-	k.fell = make(chan struct{}, 1)
+	k.fell, k.late = make(chan struct{}, 1), make(map[string]struct{})
 }
 
 func (k *known) now() time.Duration { return time.Since(k.began) }
@@ -149,6 +151,36 @@ func (k *known) gone(r *lookup) {
 	if !r.outdated {
 		delete(k.records, r.id)
 	}
+}
+
+// again reports whether a record that serves is to be read again, and how long to wait for it: not at all once somebody has waited in
+// vain for any. It is read nevertheless, as a registry that is far away never answers in time.
+func (k *known) again(id string) (wait time.Duration, ask bool) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	if _, is := k.late[id]; is || len(k.late) >= maxLate {
+		return 0, false
+	}
+	if len(k.late) > 0 {
+		return 0, true
+	}
+	return patience, true
+}
+
+// isLate tells that nobody waits for a record any more, until found says that it is there.
+func (k *known) isLate(id string, found <-chan answer) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if _, is := k.late[id]; is {
+		return
+	}
+	k.late[id] = struct{}{}
+	go func() {
+		<-found
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		delete(k.late, id)
+	}()
 }
 
 // rest leaves the server alone.

@@ -139,6 +139,12 @@ func unavailable(what string, err error) error {
 	return fmt.Errorf("%s: %w: %w", what, link.ErrUnavailable, err)
 }
 
+// answer is what became of a question for a record.
+type answer struct {
+	remembered
+	err error
+}
+
 var errSilent = errors.New("the server does not answer")
 
 // Resolve implements [link.Registry].
@@ -149,22 +155,21 @@ func (l *Links) Resolve(ctx context.Context, h link.Hash) (link.Record, error) {
 	if ok && have.sure(&l.known, now) {
 		return have.live(h, now)
 	}
-	serves := ok && now-have.read <= link.Stale
-	if l.closed.Load() || l.known.asleep.Load() || serves && l.known.late.Load() > 0 {
+	if l.closed.Load() || l.known.asleep.Load() {
 		return l.stale(have, ok, h, errSilent)
 	}
 	// What is there serves, so it need not be long: the take may still have to find out by itself that the server is away.
 	var over <-chan time.Time
-	if serves {
-		timer := time.NewTimer(patience)
+	if ok && now-have.read <= link.Stale {
+		wait, ask := l.known.again(id)
+		if !ask {
+			return l.stale(have, ok, h, errSilent)
+		}
+		timer := time.NewTimer(wait)
 		defer timer.Stop()
 		over = timer.C
 	}
 	// The question outlives a caller that goes away: that one says nothing of the server.
-	type answer struct {
-		remembered
-		err error
-	}
 	found := make(chan answer, 1)
 	go func() {
 		r, err := l.find(context.WithoutCancel(ctx), id)
@@ -180,11 +185,7 @@ func (l *Links) Resolve(ctx context.Context, h link.Hash) (link.Record, error) {
 		}
 		return l.stale(have, ok, h, a.err)
 	case <-over:
-		l.known.late.Add(1)
-		go func() {
-			<-found
-			l.known.late.Add(-1)
-		}()
+		l.known.isLate(id, found)
 		return l.stale(have, ok, h, errSilent)
 	case <-ctx.Done():
 		return l.stale(have, ok, h, ctx.Err())

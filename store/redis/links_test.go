@@ -283,6 +283,38 @@ func TestLinksOfASlowServer(t *testing.T) {
 	server.Eventually("the revocation is read", func() bool { return errors.Is(resolve(t, l, r), link.ErrUnknown) })
 }
 
+// A server that is far away never answers in time. Its links are read again all the same, and none waits for the others.
+func TestLinksOfAServerThatIsFarAway(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr)
+	l, other := openLinks(t, redis.Options{URL: proxy.URL()}), openLinks(t, redis.Options{URL: server.URL()})
+	var all []link.Record
+	for range 20 {
+		all = append(all, mint(t, other))
+	}
+	warm(t, server, []*redis.Links{l}, all...)
+	proxy.Mute(true)
+	for _, r := range all {
+		if _, err := other.Revoke(t.Context(), r.Hash.ID(), time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	redis.Age(l, time.Minute)
+	proxy.Delay(400 * time.Millisecond)
+	for _, r := range all {
+		if err := resolve(t, l, r); err != nil {
+			t.Errorf("by the record that is there: %v", err)
+		}
+	}
+	server.Eventually("all that was asked is answered", func() bool { return redis.Late(l) == 0 })
+	for i, r := range all {
+		if err := resolve(t, l, r); !errors.Is(err, link.ErrUnknown) || redis.Late(l) > 0 {
+			t.Fatalf("link %d was asked for once: %v, %d on their way", i, err, redis.Late(l))
+		}
+	}
+}
+
 // Who was told that there is no such link is not told in an outage that there is.
 func TestLinksThatAreGoneStayGone(t *testing.T) {
 	server := redistest.Start(t)
