@@ -51,6 +51,9 @@ func Late(l *Links) int {
 	return len(l.known.late)
 }
 
+// Patient has a registry wait for a server on a machine that is busy.
+func Patient(l *Links) { l.within = time.Minute }
+
 // Asleep reports whether a registry leaves its server alone.
 func Asleep(l *Links) bool { return l.known.asleep.Load() }
 

@@ -62,6 +62,7 @@ var _ link.Registry = (*Links)(nil)
 type Links struct {
 	connection
 	prefix string
+	within time.Duration // how long a call waits for the server
 	closed atomic.Bool
 	known  known
 	notes  notes
@@ -77,7 +78,7 @@ func OpenLinks(ctx context.Context, o Options) (*Links, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Links{prefix: o.prefix()}
+	l := &Links{prefix: o.prefix(), within: answerTimeout}
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	l.known.init()
 	l.notes.init()
@@ -130,7 +131,7 @@ var linksSlot = slotOfTag([]byte(linksTag))
 
 // call runs a script. It waits at most a second.
 func (l *Links) call(ctx context.Context, sc *script, keys []string, args ...string) (rueidis.RedisMessage, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	ctx, cancel := context.WithTimeout(ctx, l.within)
 	defer cancel()
 	return l.run(ctx, l.nodes.of(linksSlot), sc, keys, args)
 }

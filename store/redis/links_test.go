@@ -31,7 +31,9 @@ func TestLinks(t *testing.T) {
 	server := redistest.Start(t)
 	linktest.Run(t, func(t *testing.T) link.Registry {
 		server.Do("FLUSHALL")
-		return openLinks(t, redis.Options{URL: server.URL()})
+		l := openLinks(t, redis.Options{URL: server.URL()})
+		redis.Patient(l)
+		return l
 	})
 }
 
