@@ -10,10 +10,10 @@
 //
 // The levels of the API, from the one most callers want downwards:
 //
-//   - door/httpdoor wraps a net/http handler; cmd/signpost needs no Go at all.
+//   - door/httpdoor wraps a net/http handler, door/mcpdoor a server of MCP; cmd/signpost needs no Go at all.
 //   - [Limiter] takes, peeks and releases by hand.
-//   - [Store] is the contract that store/memory and store/disk fulfil, and that other
-//     stores can be written against; store/storetest checks one.
+//   - [Store] is the contract that store/memory, store/disk and store/redis fulfil, the last with a failopen.Store around it,
+//     and that other stores can be written against; store/storetest checks one.
 //   - [Judge] is the specification of the counting itself. Every store's verdict is its verdict.
 //
 // Windows are fixed intervals of wall-clock time since the Unix epoch in UTC, so that every

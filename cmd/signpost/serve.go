@@ -27,8 +27,9 @@ What flags say, SIGNPOST_ variables and a file can say too; a flag wins over a v
 variable over the file. See 'signpost config print' for all of it. SIGHUP reads the file
 again; SIGTERM lets what is in flight end.
 
-Tokens come from the environment alone: SIGNPOST_ADMIN_TOKEN, or one is made on the first
-start and kept in the data directory; SIGNPOST_API_TOKEN, which the api needs off loopback.`,
+Secrets come from the environment alone: SIGNPOST_ADMIN_TOKEN, or one is made on the first
+start and kept in the data directory; SIGNPOST_API_TOKEN, which the api needs off loopback; and
+SIGNPOST_STORE_PASSWORD, the password of a server that a fleet shares.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return daemon.Run(cmd.Context(), daemon.Options{
 				Sources: sources(p, cmd.Flags()),

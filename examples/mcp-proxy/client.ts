@@ -11,6 +11,7 @@ import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/
 import { CallToolResultSchema, type CallToolResult } from "@modelcontextprotocol/sdk/types.js";
 
 const url = new URL(process.env.SIGNPOST_MCP_URL ?? "http://127.0.0.1:8080/mcp");
+if (!process.env.SIGNPOST_LINK) throw new Error("set SIGNPOST_LINK to a link");
 const headers = { Authorization: `Bearer ${process.env.SIGNPOST_LINK}` };
 
 const client = new Client({ name: "example", version: "1" });

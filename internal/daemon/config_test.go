@@ -97,7 +97,7 @@ sync: 1
 			"SIGNPOST_STORE_PASSWORD_US: no home has that name",
 		}},
 		{what: "a password in a home", file: "store: redis://a:6379\nhomes:\n  - eu=redis://u:hunter2@a:6379\n", want: []string{
-			"signpost.yaml:3: homes: eu: holds a password",
+			"signpost.yaml:3: homes: eu: holds a password; put it into SIGNPOST_STORE_PASSWORD_EU",
 		}},
 		{what: "shared stores", file: "store: redis://user:hunter2@host:6379\nstore_prefix: \"{x}:\"\nstore_timeout: 1m\ndegraded:\n  cheap: open\n",
 			env: []string{"SIGNPOST_STORE=redis://host?retries=3"}, want: []string{
@@ -107,6 +107,11 @@ sync: 1
 				`signpost.yaml:5: degraded.cheap: "open" is not one of: local, allow, deny`,
 				`SIGNPOST_STORE: store: redis: URL has an unknown parameter "retries"`,
 			}},
+		{what: "secrets", file: "store_password: hunter2\nadmin_token: hunter2\napi_token: hunter2\n", want: []string{
+			"signpost.yaml:1: store_password: secrets are in no file; put it into SIGNPOST_STORE_PASSWORD",
+			"signpost.yaml:2: admin_token: secrets are in no file; put it into SIGNPOST_ADMIN_TOKEN",
+			"signpost.yaml:3: api_token: secrets are in no file; put it into SIGNPOST_API_TOKEN",
+		}},
 		{what: "another store", file: "store: postgres\n", want: []string{`signpost.yaml:1: store: "postgres" is not one of: disk, memory, or the URL`}},
 		{what: "bounds", file: "bounds:\n  links: 60/0s 1/fortnight -5/min\n  strangers: 10/min 5/hour\n", want: []string{
 			`signpost.yaml:2: bounds.links: bound: "60/0s"`,

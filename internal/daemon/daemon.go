@@ -124,7 +124,7 @@ func (d *daemon) start(ctx context.Context, c Config) (err error) {
 	case err != nil:
 		return err
 	}
-	if err := d.greet(&c, first, token); err != nil {
+	if err := d.greet(&c, first, err != nil, token); err != nil {
 		return err
 	}
 	if first.Reveal() != "" {

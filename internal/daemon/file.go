@@ -115,6 +115,11 @@ func (l *loader) readMapping(name, prefix string, n ast.Node) {
 			l.readMapping(name, group, pair.Value)
 			continue
 		}
+		switch key {
+		case "admin_token", "api_token", "store_password":
+			l.fault(where, "%s: secrets are in no file; put it into SIGNPOST_%s", key, strings.ToUpper(key))
+			continue
+		}
 		l.fault(where, "%s: no such field; here can stand: %s", key, strings.Join(fieldsBelow(prefix), ", "))
 	}
 }

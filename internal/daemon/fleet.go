@@ -25,7 +25,13 @@ import (
 func (c *Config) shared() bool { return strings.Contains(c.Store, "://") }
 
 // parseStore reads the name of a store, or the URL of one that is shared. A password has no place in it, as this field is printed.
-func parseStore(s string) (string, error) {
+func parseStore(s string) (string, error) { return parseServer(s, storePassword) }
+
+// storePassword is the variable that holds the password of the shared server.
+const storePassword = "SIGNPOST_STORE_PASSWORD"
+
+// parseServer is parseStore for a server whose password is in a variable of its own.
+func parseServer(s, variable string) (string, error) {
 	if s == StoreDisk || s == StoreMemory {
 		return s, nil
 	}
@@ -39,7 +45,7 @@ func parseStore(s string) (string, error) {
 		return "", errors.New(want)
 	}
 	if _, has := u.User.Password(); has || strings.Contains(u.RawQuery, "@") {
-		return "", errors.New("holds a password; put it into SIGNPOST_STORE_PASSWORD")
+		return "", fmt.Errorf("holds a password; put it into %s", variable)
 	}
 	return s, redis.Options{URL: s}.Check()
 }
@@ -58,7 +64,7 @@ func openShared(ctx context.Context, c *Config, t *telemetry, log *slog.Logger) 
 	o := redis.Options{URL: c.Store, Password: c.StorePassword.Reveal(), Prefix: c.StorePrefix}
 	inner, err := redis.Open(ctx, o)
 	if err != nil {
-		return opened{}, err
+		return opened{}, withoutPassword(err, c.StorePassword, storePassword)
 	}
 	links, err := redis.OpenLinks(ctx, o)
 	if err != nil {
@@ -84,6 +90,14 @@ func openShared(ctx context.Context, c *Config, t *telemetry, log *slog.Logger) 
 		return opened{}, errors.Join(err, links.Close(), s.Close())
 	}
 	return newOpened(t, bundle{s, links}, links, outages.checks(c)...), nil
+}
+
+// withoutPassword says of a server that turned this process away that it was given no password, which is easily forgotten.
+func withoutPassword(err error, password Secret, variable string) error {
+	if errors.Is(err, signpost.ErrStoreAuth) && password.IsZero() {
+		return fmt.Errorf("%w; %s is not set", err, variable)
+	}
+	return err
 }
 
 // warnOfEviction tells of a server that forgets counts when its memory is full.

@@ -26,6 +26,7 @@ type greeting struct {
 
 	mint     string // the command that mints a link
 	behind   string // the server of MCP, if there is one
+	unread   bool   // whether there are links cannot be read, as the store does not answer
 	allCheap string // what is said where nothing is expensive, which is easily overlooked
 }
 
@@ -35,9 +36,9 @@ const (
 )
 
 // greet prints the greeting to stdout, where nothing else goes.
-func (d *daemon) greet(c *Config, first link.Link, token Secret) error {
+func (d *daemon) greet(c *Config, first link.Link, unread bool, token Secret) error {
 	g := greeting{Door: d.door.url(), API: d.api.url(), Admin: d.admin.url(), Upstream: formatUpstream(c.Upstream), Link: first.Reveal(),
-		mint: d.command(c, "link mint")}
+		mint: d.command(c, "link mint"), unread: unread}
 	switch {
 	case c.MCP != nil && len(c.MCPExpensive) == 0:
 		g.allCheap = allToolsCheap
@@ -140,6 +141,12 @@ func (g *greeting) text() string {
 			line("Name some in SIGNPOST_EXPENSIVE, or with --expensive: --expensive 'POST /recall,/export/'")
 		}
 		line("")
+	}
+	if g.unread {
+		line("The store does not answer yet. Until it does, local rules decide, and there is no link to show. Then mint one:")
+		line("")
+		line("  %s", g.mint)
+		return b.String()
 	}
 	if g.Link == "" {
 		line("Links are kept from an earlier start. Mint another:")

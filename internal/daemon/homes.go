@@ -31,7 +31,7 @@ func parseHomeServer(s string) (homeServer, error) {
 	if err != nil {
 		return homeServer{}, err
 	}
-	if url, err = parseStore(url); err != nil {
+	if url, err = parseServer(url, passwordVariable+variableOf(home)); err != nil {
 		return homeServer{}, fmt.Errorf("%s: %w", name, err)
 	}
 	return homeServer{home, url}, nil
@@ -40,7 +40,7 @@ func parseHomeServer(s string) (homeServer, error) {
 func (h homeServer) String() string { return h.Home.String() + "=" + h.URL }
 
 // passwordVariable begins the names of the variables that hold the password of one home's server.
-const passwordVariable = "SIGNPOST_STORE_PASSWORD_"
+const passwordVariable = storePassword + "_"
 
 // passwordOf returns the password of a home's server: its own, else that of all.
 func (c *Config) passwordOf(h signpost.Home) Secret {
@@ -104,7 +104,7 @@ func openHomes(ctx context.Context, c *Config, main, elsewhere signpost.Store, l
 		all.Go(func() {
 			s, err := redis.Open(ctx, redis.Options{URL: h.URL, Password: c.passwordOf(h.Home).Reveal(), Prefix: c.StorePrefix})
 			if err != nil { // not a nil *redis.Store in an interface
-				faults[i] = fmt.Errorf("home %s: %w", h.Home, err)
+				faults[i] = fmt.Errorf("home %s: %w", h.Home, withoutPassword(err, c.passwordOf(h.Home), passwordVariable+variableOf(h.Home)))
 				return
 			}
 			warnOfEviction(ctx, s, log.With("home", h.Home.String()))

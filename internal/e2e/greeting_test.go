@@ -121,6 +121,22 @@ func TestMintLineOfALaterGreetingWorks(t *testing.T) {
 	}
 }
 
+// A start that cannot read links says why it shows none, and so does one that forgot its password.
+func TestGreetingOfAStoreThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	d := spawn(t, signpost(t, []string{"STORE=redis://127.0.0.1:1"}, "serve"))
+	eventually(t, "the greeting has the command", func() bool { return strings.Contains(d.stdout.String(), binary+" link mint") })
+	if greeting := d.stdout.String(); !strings.Contains(greeting, "The store does not answer yet.") || strings.Contains(greeting, "earlier start") {
+		t.Errorf("the greeting is\n%s", greeting)
+	}
+	url := strings.Replace(restricted(t).URL(), "redis://", "redis://signpost@", 1)
+	forgot := spawn(t, signpost(t, []string{"STORE=" + url}, "serve"))
+	const want = "SIGNPOST_STORE_PASSWORD is not set"
+	if code := forgot.wait(t); code != 1 || !strings.Contains(forgot.stderr.String(), want) {
+		t.Errorf("exit code %d and %q, want 1 and %q", code, forgot.stderr.String(), want)
+	}
+}
+
 // What a bound does not do is said at the start, and only where it does not.
 func TestGreetingSaysThatNothingIsExpensive(t *testing.T) {
 	t.Parallel()

@@ -77,6 +77,12 @@ func inWords(ctx context.Context, err error) error {
 			return fmt.Errorf("%w: %s; see docs/fleet.md for what the user must be allowed", signpost.ErrStoreAuth, text)
 		case code == "DENIED":
 			return fmt.Errorf("%w: %s; give the server a password", signpost.ErrStoreAuth, text)
+		case strings.HasPrefix(text, "unknown command 'SENTINEL'"):
+			return fmt.Errorf("server is no Sentinel; leave master_set out of the URL: %w", err)
+		case strings.HasPrefix(text, "unknown command 'EVAL"):
+			return fmt.Errorf("server runs no scripts; if it is a Sentinel, add master_set to the URL: %w", err)
+		case strings.HasPrefix(text, "No such master"):
+			return fmt.Errorf("master_set in the URL names no master that the Sentinel knows: %w", err)
 		case code == "WRONGTYPE":
 			return fmt.Errorf("%w: a key of ours is not of our type; choose a prefix that nobody else uses: %w", signpost.ErrSpoilt, err)
 		case code == "STATE":

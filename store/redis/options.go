@@ -89,6 +89,13 @@ func (o *Options) client() (rueidis.ClientOption, error) {
 	default:
 		fault("URL begins with %q; it looks like redis://host:6379, rediss://host:6379 or unix:///run/redis.sock", u.Scheme+":")
 	}
+	// An empty host would be this machine, and is most often a variable that was not set.
+	if u.Scheme != "unix" && u.Hostname() == "" {
+		fault("URL names no host; it looks like redis://host:6379")
+	}
+	if strings.Contains(u.Host, ",") {
+		fault("URL of hosts %q: the others go into addr, as in redis://a:6379?addr=b:6379", u.Host)
+	}
 	if len(faults) > 0 {
 		return rueidis.ClientOption{}, errors.Join(faults...)
 	}

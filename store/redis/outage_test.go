@@ -28,6 +28,7 @@ func TestFaultyOptions(t *testing.T) {
 	for _, url := range []string{
 		"", "localhost:6379", "http://localhost:6379", "redis://secret word@host", "redis://user:secret@host:port",
 		"redis://:secret@localhost/one", "redis://:secret@localhost/0/1", "redis://:secret@localhost?timeout=3s", "redis://:secret@localhost?db=x",
+		"redis://", "redis://:secret@:6379", "redis://:secret@a:6379,b:6379",
 	} {
 		_, err := redis.Open(t.Context(), redis.Options{URL: url})
 		if err == nil || strings.Contains(err.Error(), "secret") {
@@ -59,6 +60,16 @@ func TestTurnedAway(t *testing.T) {
 	refused("wrong password of the default user", "redis://:wrong@"+server.Addr)
 	refused("no password", "redis://"+server.Addr)
 	server.Do("CONFIG", "SET", "requirepass", "")
+	_, sentinels := redistest.Sentinels(t)
+	for url, want := range map[string]string{
+		server.URL() + "?master_set=main":          "no Sentinel",
+		sentinels[0].URL():                         "add master_set",
+		sentinels[0].URL() + "?master_set=another": "names no master",
+	} {
+		if _, err := redis.Open(t.Context(), redis.Options{URL: url}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want one that says %q", url, err, want)
+		}
+	}
 	refused("a password where none is set", "redis://someone:wrong@"+server.Addr)
 }
 
