@@ -24,7 +24,7 @@ func machine(o options, idle idleness) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "Measured on %s: %s, GOMAXPROCS %d, %s, %s %s, files on %s. ",
 		time.Now().UTC().Format(time.DateOnly), cpu(), runtime.GOMAXPROCS(0), runtime.Version(), runtime.GOOS, kernel(), fileSystem(o.dir))
-	fmt.Fprintf(&s, "%d rounds; %v a measurement in memory, %v on disk, %v of the HTTP door, %v of the MCP door.", o.rounds, o.memoryTime, o.diskTime, o.doorTime, o.mcpTime)
+	fmt.Fprintf(&s, "%d rounds; %v a measurement in memory, %v on disk, %v of the HTTP door, %v of the MCP door, %v on Redis.", o.rounds, o.memoryTime, o.diskTime, o.doorTime, o.mcpTime, o.fleetTime)
 	if share, ok := idle.others(); ok {
 		fmt.Fprintf(&s, " Other processes used %.1f %% of one core meanwhile.", 100*share)
 	}

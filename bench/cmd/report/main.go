@@ -19,11 +19,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // or a server that was started stays
 	defer stop()
 	err := run(ctx, os.Args[1:])
 	if errors.Is(err, flag.ErrHelp) {
