@@ -149,7 +149,7 @@ func (g *greeting) text() string {
 		return b.String()
 	}
 	if g.Link == "" {
-		line("Links are kept from an earlier start. Mint another:")
+		line("Links that were minted before are as good as they were. Mint another:")
 		line("")
 		line("  %s", g.mint)
 		return b.String()
