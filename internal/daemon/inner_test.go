@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -271,6 +272,16 @@ func TestTokenFile(t *testing.T) {
 	again, err := adminToken(&c)
 	if err != nil || again != made {
 		t.Errorf("a second start has another token, or %v", err)
+	}
+	// One that no other user can read is left as it is: its volume may be read-only.
+	if err := os.Chmod(c.tokenFile(), 0o400); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := adminToken(&c); err != nil {
+		t.Error(err)
+	}
+	if info, err := os.Stat(c.tokenFile()); err != nil || info.Mode().Perm() != 0o400 {
+		t.Errorf("the file has mode %v, %v; want 0400, as it was", info.Mode(), err)
 	}
 	c.AdminToken = Secret{"from-the-environment"}
 	if set, _ := adminToken(&c); set != c.AdminToken {

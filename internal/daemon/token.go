@@ -30,14 +30,16 @@ func adminToken(c *Config) (Secret, error) {
 			return Secret{}, fmt.Errorf("keep admin token: %w; set SIGNPOST_ADMIN_TOKEN to keep it elsewhere", err)
 		}
 	}
-	// Whoever opens a pipe waits for its other end.
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return makeToken(path)
+	case err != nil:
+		return Secret{}, fmt.Errorf("read admin token: %w", err)
+	case !info.Mode().IsRegular(): // whoever opens a pipe waits for its other end
 		return Secret{}, fmt.Errorf("read admin token: %s is not a regular file; remove it to have one made", path)
 	}
 	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return makeToken(path)
-	}
 	if err != nil {
 		return Secret{}, fmt.Errorf("read admin token: %w", err)
 	}
@@ -45,9 +47,11 @@ func adminToken(c *Config) (Secret, error) {
 	if err != nil {
 		return Secret{}, fmt.Errorf("read admin token: %s %w; remove the file to have a new one made", path, err)
 	}
-	// Volumes are mounted, and directories restored, with modes of their own.
-	if err := os.Chmod(path, 0o600); err != nil {
-		return Secret{}, fmt.Errorf("keep admin token from other users: %w", err)
+	// Volumes are mounted, and directories restored, with modes of their own. One that is right may be on a volume that is read-only.
+	if info.Mode().Perm()&0o077 != 0 {
+		if err := os.Chmod(path, 0o600); err != nil {
+			return Secret{}, fmt.Errorf("keep admin token from other users: %w", err)
+		}
 	}
 	return token, nil
 }
