@@ -58,14 +58,14 @@ func (d *daemon) reload() {
 		d.reloadFailed(err)
 		return
 	}
-	d.telemetry.reloads.WithLabelValues("ok").Inc()
 	d.log.Info("reload", "changed", changed)
 	if len(waiting) > 0 {
 		d.log.Warn("these changes wait for a restart", "fields", waiting)
 	}
+	d.telemetry.reloads.WithLabelValues("ok").Inc() // last: whoever sees it finds the log complete
 }
 
 func (d *daemon) reloadFailed(err error) {
-	d.telemetry.reloads.WithLabelValues("failed").Inc()
 	d.log.Error("reload failed; the last good configuration stays", "err", err.Error())
+	d.telemetry.reloads.WithLabelValues("failed").Inc()
 }
