@@ -17,13 +17,14 @@ import (
 type Proxy struct {
 	Addr string
 
-	target atomic.Pointer[string]
-	delay  atomic.Int64 // of each direction, in nanoseconds
-	lost   atomic.Bool
-	mute   atomic.Bool
-	muted  atomic.Int64
-	ended  chan struct{}
-	wg     sync.WaitGroup
+	target  atomic.Pointer[string]
+	delay   atomic.Int64 // of each direction, in nanoseconds
+	dropped atomic.Bool  // something was lost
+	lost    atomic.Bool
+	mute    atomic.Bool
+	muted   atomic.Int64
+	ended   chan struct{}
+	wg      sync.WaitGroup
 
 	mu  sync.Mutex
 	cut chan struct{} // closed by Cut
@@ -75,6 +76,9 @@ func (p *Proxy) Cut() {
 	close(p.cut)
 	p.cut = make(chan struct{})
 }
+
+// HasLost reports whether anything was dropped by Lose.
+func (p *Proxy) HasLost() bool { return p.dropped.Load() }
 
 // Mute drops what the server says unasked from now on, or no more, and carries everything else.
 func (p *Proxy) Mute(pushes bool) { p.mute.Store(pushes) }
@@ -137,6 +141,7 @@ func (p *Proxy) copy(to, from net.Conn, in io.Reader, dead *atomic.Bool) {
 		n, err := in.Read(data)
 		if n > 0 && p.lost.Load() {
 			dead.Store(true)
+			p.dropped.Store(true)
 		}
 		if n > 0 && !dead.Load() {
 			chunks <- chunk{data[:n], time.Now().Add(time.Duration(p.delay.Load()))}

@@ -54,6 +54,14 @@ func Late(l *Links) int {
 // Patient has a registry wait for a server on a machine that is busy.
 func Patient(l *Links) { l.within = time.Minute }
 
+// SendsReleases reports whether all leases that a store was given back are on their way, or being tried again.
+func SendsReleases(s *Store) bool {
+	s.releases.mu.Lock()
+	defer s.releases.mu.Unlock()
+	waiting, sending := s.releases.queues[s.nodes.alone]
+	return sending && len(waiting) == 0
+}
+
 // Asleep reports whether a registry leaves its server alone.
 func Asleep(l *Links) bool { return l.known.asleep.Load() }
 

@@ -86,7 +86,7 @@ func TestLeaseGoesBackAfterAnOutage(t *testing.T) {
 	d := take(t, s, q)
 	server.Kill()
 	s.Release(d.Lease)
-	time.Sleep(200 * time.Millisecond) // so that it has been sent in vain
+	server.Eventually("it is sent, in vain", func() bool { return redis.SendsReleases(s) })
 	server.Restart()
 	server.Eventually("the lease is back", func() bool {
 		in, err := s.Inspect(t.Context(), q.Key, 0)

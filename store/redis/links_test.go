@@ -384,7 +384,7 @@ func TestLinksPushLost(t *testing.T) {
 	if err := resolve(t, l, r); err != nil && !errors.Is(err, link.ErrUnavailable) {
 		t.Errorf("with the network lost: %v", err)
 	}
-	time.Sleep(200 * time.Millisecond) // so that the push is lost
+	server.Eventually("the push is lost", proxy.HasLost)
 	proxy.Lose(false)
 	began := time.Now()
 	// The client finds out that its connection is dead, without a resolution that would ask.
