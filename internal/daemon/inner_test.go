@@ -205,6 +205,52 @@ func TestLeasesAreCountedUntilTheyEnd(t *testing.T) {
 	})
 }
 
+// What nobody gives back is forgotten, also where nobody counts.
+func TestLeasesThatExpiredAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newLeaseCounter(memory.New(memory.Options{}))
+		bound := signpost.MustParseBound("1/day 1 concurrent")
+		for i := range 5000 {
+			q := signpost.Request{Key: signpost.KeyOf("a", fmt.Sprint(i)), Bound: bound, Expensive: true}
+			if _, err := signpost.New(c, signpost.Options{}).Take(t.Context(), q); err != nil {
+				t.Fatal(err)
+			}
+			if i%1000 == 0 {
+				time.Sleep(signpost.LeaseLife)
+			}
+		}
+		if n := len(c.alive); n > 3000 {
+			t.Errorf("%d leases are remembered, and at most 1,000 are out", n)
+		}
+	})
+}
+
+// What the log says of an upstream: that it fails, once, and that it answers again, if it does after a while. A client that goes away says nothing.
+func TestOutageOfAnUpstreamIsLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		h := &upstreamHealth{log: slog.New(slog.NewTextHandler(&log, nil)), telemetry: newTelemetry(ReadBuild()), upstream: "a"}
+		gone, leave := context.WithCancel(t.Context())
+		leave()
+		h.failed(httptest.NewRecorder(), httptest.NewRequestWithContext(gone, "GET", "/", nil), errors.New("broken pipe"))
+		lines := func(fails, answers int) {
+			t.Helper()
+			if f, a := strings.Count(log.String(), "does not answer"), strings.Count(log.String(), "answers again"); f != fails || a != answers {
+				t.Errorf("%d lines that it fails and %d that it answers, want %d and %d", f, a, fails, answers)
+			}
+		}
+		lines(0, 0)
+		h.note(errors.New("refused"))
+		h.answered()
+		h.note(errors.New("refused"))
+		lines(1, 0)
+		time.Sleep(settleDown)
+		h.answered()
+		h.answered()
+		lines(1, 1)
+	})
+}
+
 func TestFirstRefusalInEachWindow(t *testing.T) {
 	var log strings.Builder
 	r := newRefusals(slog.New(slog.NewTextHandler(&log, nil)))
