@@ -362,7 +362,11 @@ func TestProxyForwardsWhenTheCountIsDurable(t *testing.T) {
 			answered <- res.Header.Get(render.Marker)
 		}()
 		eventually(t, "it is decided", func() bool { return b.store.takes() > before })
-		time.Sleep(20 * time.Millisecond)
+		select {
+		case <-answered:
+			t.Fatalf("%v: answered before the count was durable", c.err)
+		case <-time.After(20 * time.Millisecond):
+		}
 		if n := len(rec.seen()); n != before {
 			t.Fatalf("%v: the server was asked before the count was durable", c.err)
 		}

@@ -383,9 +383,10 @@ func TestProxyLeavesAReadTimeoutAlone(t *testing.T) {
 	r.Body, r.ContentLength = body, -1
 	go func() {
 		io.WriteString(in, " ")
-		time.Sleep(20 * time.Millisecond) // it is not there when it is looked for
-		io.WriteString(in, callMessage("1", "echo"))
-		in.Close()
+		time.AfterFunc(20*time.Millisecond, func() { // it is not there when it is looked for
+			io.WriteString(in, callMessage("1", "echo"))
+			in.Close()
+		})
 	}()
 	if res, body := b.do(r); res.StatusCode != 200 {
 		t.Errorf("answered %d %s", res.StatusCode, body)

@@ -135,8 +135,7 @@ func TestProxyStreamThatIsResumableLate(t *testing.T) {
 	defer res.Body.Close()
 	<-begun
 	cancel()
-	time.Sleep(20 * time.Millisecond) // the proxy sees it now, or as it reads on
-	close(goOn)
+	time.AfterFunc(20*time.Millisecond, func() { close(goOn) }) // the proxy sees it before, or as it reads on
 	<-hungUp
 	<-over
 	if n := b.store.releases(); n != 0 {

@@ -23,6 +23,7 @@ type Proxy struct {
 	lost    atomic.Bool
 	mute    atomic.Bool
 	muted   atomic.Int64
+	carried atomic.Int64
 	ended   chan struct{}
 	wg      sync.WaitGroup
 
@@ -76,6 +77,9 @@ func (p *Proxy) Cut() {
 	close(p.cut)
 	p.cut = make(chan struct{})
 }
+
+// Carried returns how many pieces have arrived, in either direction.
+func (p *Proxy) Carried() int { return int(p.carried.Load()) }
 
 // HasLost reports whether anything was dropped by Lose.
 func (p *Proxy) HasLost() bool { return p.dropped.Load() }
@@ -134,6 +138,7 @@ func (p *Proxy) copy(to, from net.Conn, in io.Reader, dead *atomic.Bool) {
 			if _, err := to.Write(c.data); err != nil {
 				from.Close()
 			}
+			p.carried.Add(1)
 		}
 	})
 	for {

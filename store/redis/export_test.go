@@ -51,6 +51,12 @@ func Late(l *Links) int {
 	return len(l.known.late)
 }
 
+// Calm reports whether a store sends to its server without asking first whether it is there.
+func Calm(s *Store) bool { return s.nodes.alone.calm.Load() }
+
+// Inside returns how many calls to its server have not returned.
+func Inside(s *Store) int64 { return s.nodes.alone.inside.Load() }
+
 // Patient has a registry wait for a server on a machine that is busy.
 func Patient(l *Links) { l.within = time.Minute }
 

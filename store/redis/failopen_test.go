@@ -262,9 +262,9 @@ func TestReplyLost(t *testing.T) {
 		server.Freeze()
 		q := request("lost", "5/366d 5 concurrent")
 		q.Expensive = expensive
-		told := make(chan signpost.Decision, 1)
+		told, carried := make(chan signpost.Decision, 1), proxy.Carried()
 		go func() { told <- take(t, s, q) }()
-		time.Sleep(100 * time.Millisecond) // so that it is with the server
+		server.Eventually("the take is with the server", func() bool { return proxy.Carried() > carried })
 		proxy.Cut()
 		if d := <-told; !d.Degraded || !d.Admitted || d.Lease.IsZero() == expensive {
 			t.Errorf("expensive=%v: admitted=%v, degraded=%v, lease %v; want an answer of the fallback", expensive, d.Admitted, d.Degraded, d.Lease)
