@@ -6,6 +6,8 @@ package mcpdoor_test
 import (
 	"encoding/json"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"reflect"
 	"regexp"
@@ -79,7 +81,9 @@ func TestThePageShowsWhatTheDoorsAnswer(t *testing.T) {
 		return behindProxy(t, overHTTP[3], bound, mcpdoor.ProxyOptions{Charges: charges, Terms: terms})
 	}
 	away := func(bound string) *bench {
-		return &bench{t: t, store: newStore(), url: startProxy(t, newStore(), "http://127.0.0.1:1", bound, mcpdoor.ProxyOptions{})}
+		up := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+		t.Cleanup(up.Close)
+		return &bench{t: t, store: newStore(), url: startProxy(t, newStore(), up.URL, bound, mcpdoor.ProxyOptions{})}
 	}
 	both := []opener{middleware, proxy}
 	nothing := func(*store) {}

@@ -83,11 +83,13 @@ func (x *post) sendError(w http.ResponseWriter, status int, id, object []byte) {
 	httpdoor.AnswerBody(w, x.request, status, response(id, "error", object))
 }
 
-// failed answers for a server that does not. Its calls count: they may have reached it.
+// failed answers for a server that does not. Its calls count, as they may have reached it.
 func (x *post) failed(w http.ResponseWriter, err error) {
 	timeout := net.Error(nil)
 	late := errors.As(err, &timeout) && timeout.Timeout()
-	if dial := (*net.OpError)(nil); late && !(errors.As(err, &dial) && dial.Op == "dial") { // it may be at work, and heed no end of its request
+	dial := (*net.OpError)(nil)
+	unreached := errors.As(err, &dial) && dial.Op == "dial"
+	if late && !unreached { // it may be at work, and heed no end of its request
 		x.lapse()
 	}
 	if err := x.request.Context().Err(); err != nil {
@@ -100,6 +102,8 @@ func (x *post) failed(w http.ResponseWriter, err error) {
 	case x.request.Method == http.MethodGet:
 		// As it would be without the door: a client tries again to open its stream, where it may take an error of HTTP for the end of the session.
 		x.abort(err)
+	case unreached:
+		why = notThere
 	}
 	if err := x.settle(); err != nil {
 		x.abort(err)
@@ -118,6 +122,7 @@ func (x *post) failed(w http.ResponseWriter, err error) {
 // Why a request has no answer of the server.
 var (
 	noAnswer  = unanswered("The server behind this door does not answer. The call may have reached it.")
+	notThere  = unanswered("The server behind this door cannot be reached. Nothing was executed.")
 	elsewhere = unanswered("The server behind this door redirects. The door has to be told the URL that it redirects to.")
 )
 

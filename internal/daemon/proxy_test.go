@@ -106,6 +106,9 @@ func TestDeadAndSlowUpstream(t *testing.T) {
 		if got.header.Get("Cache-Control") != "no-store" || got.header.Get("Content-Type") != "application/problem+json" {
 			t.Errorf("header %v, want a problem that no cache keeps", got.header)
 		}
+		if !strings.Contains(got.body, "cannot be reached. Nothing of the request was sent.") {
+			t.Errorf("dead upstream: %s", got.body)
+		}
 	}
 	if n := strings.Count(d.log.String(), `"msg":"upstream does not answer"`); n != 1 {
 		t.Errorf("%d lines about one outage, want 1", n)
@@ -285,7 +288,11 @@ func TestRequestsAreSentOnce(t *testing.T) {
 		for _, method := range []string{"POST", "PUT", "DELETE"} {
 			path := fmt.Sprint("/", method, i)
 			wantStatus(t, "the first on a connection", ask(t, method, d.Door+"/", "", append(bearer(d.Link), field, "a")...), 200)
-			wantStatus(t, "the second on it", ask(t, method, d.Door+path, "", append(bearer(d.Link), field, "a")...), 502)
+			second := ask(t, method, d.Door+path, "", append(bearer(d.Link), field, "a")...)
+			wantStatus(t, "the second on it", second, 502)
+			if !strings.Contains(second.body, "The request may have reached it.") {
+				t.Errorf("%s with %s: %s", method, field, second.body)
+			}
 			mu.Lock()
 			if seen[path] != 1 {
 				t.Errorf("%s with %s was sent %d times", method, field, seen[path])
