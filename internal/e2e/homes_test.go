@@ -42,7 +42,23 @@ func TestHomes(t *testing.T) {
 			t.Errorf("a link is at home in %q, want %q", l.Home, want)
 		}
 	}
+	// Those that nobody chose a home for are at home where they were minted: the first, and those of strangers.
 	c := newClient(t)
+	if got := c.ask(t, "POST", inUS.Door+"/try", ""); got.status != http.StatusCreated {
+		t.Errorf("try: %d %s", got.status, got.body)
+	}
+	var all admin.LinkList
+	inEU.manage(t, "GET", "/v1/links", nil, &all)
+	wanted := map[string]string{"first": "eu", "try": "us"} // by label
+	for _, l := range all.Links {
+		if want, ok := wanted[l.Label]; ok && l.Home.String() != want {
+			t.Errorf("the link %q is at home in %q, want %q", l.Label, l.Home, want)
+		}
+		delete(wanted, l.Label)
+	}
+	if len(wanted) > 0 {
+		t.Errorf("no links of these labels: %v", wanted)
+	}
 	if got := c.ask(t, "POST", inUS.Admin+"/v1/links", `{"home":"mars"}`, bearer(adminToken)...); got.status != http.StatusBadRequest || !strings.Contains(got.body, "eu us") {
 		t.Errorf("mint for a home that is not there: %d %s", got.status, got.body)
 	}
