@@ -25,6 +25,9 @@ const maxAnswer = 8 << 20
 // ErrCleartext is returned by NewClient for an address that the token would travel to unencrypted.
 var ErrCleartext = errors.New("the admin token would be sent in clear text")
 
+// errNoAddress does not repeat what was given: it may hold a password.
+var errNoAddress = errors.New("address is neither HOST:PORT nor an http or https URL without a path")
+
 // Client talks to the admin API of a running daemon. It ignores the proxy variables of the environment and follows
 // no redirect, so that the token goes to the address it was made for and nowhere else. It is safe for concurrent use.
 type Client struct {
@@ -38,13 +41,15 @@ type Client struct {
 // http the token is sent to a loopback address only, unless cleartext says otherwise.
 func NewClient(address, token string, cleartext bool) (*Client, error) {
 	if !strings.Contains(address, "://") {
+		if !strings.Contains(address, ":") { // a port alone would be taken for a host
+			return nil, errNoAddress
+		}
 		address = "http://" + address
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" ||
 		u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		// What was given is not repeated: it may hold a password.
-		return nil, errors.New("address is neither HOST:PORT nor an http or https URL without a path")
+		return nil, errNoAddress
 	}
 	host := u.Hostname()
 	ip, err := netip.ParseAddr(host)

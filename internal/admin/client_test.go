@@ -35,6 +35,8 @@ func TestClientAddresses(t *testing.T) {
 		{"localhost.example.com:9090", false, "in clear text"},
 		{"127.0.0.1.example.com:9090", false, "in clear text"},
 		{"", false, "neither"},
+		{"9090", false, "neither"},
+		{"localhost", false, "neither"},
 		{"unix:///run/signpost", false, "neither"},
 		{"ftp://127.0.0.1", false, "neither"},
 		{"http://127.0.0.1:9090/v1", false, "neither"},

@@ -88,7 +88,7 @@ sync: 1
 			"signpost.yaml:3: homes: is not NAME=URL",
 			`signpost.yaml:4: homes: home "EU" is not a name of 1 to 16`,
 			"signpost.yaml:5: homes: is not NAME=URL",
-			"signpost.yaml:1: home: ap is none of homes",
+			"signpost.yaml:1: home: ap is none of homes: none is named there",
 		}},
 		{what: "homes together", file: "homes:\n  - eu=redis://a:6379\n  - eu=redis://b:6379\nhome: us\n", env: []string{"SIGNPOST_STORE_PASSWORD_US=hunter2"}, want: []string{
 			"signpost.yaml:1: homes: eu is there twice",

@@ -35,7 +35,7 @@ func parseServer(s, variable string) (string, error) {
 	if s == StoreDisk || s == StoreMemory {
 		return s, nil
 	}
-	const want = "is not one of: " + StoreDisk + ", " + StoreMemory + ", or the URL of a server such as redis://host:6379"
+	const want = "is not one of: " + StoreDisk + ", " + StoreMemory + ", or the URL of a server such as redis://host:6379 or unix:///run/redis.sock"
 	isURL := strings.Contains(s, "://")
 	if !isURL && !strings.Contains(s, "@") {
 		return "", fmt.Errorf("%q %s", s, want)

@@ -4,6 +4,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,7 +72,7 @@ func (l *loader) homeFaults(c *Config, where map[string]string) {
 		l.fault(said(where, "homes"), "homes: the links of all homes are registered in one server; set store to its URL")
 	}
 	if !c.Home.IsZero() && !known[c.Home] {
-		l.fault(said(where, "home"), "home: %s is none of homes: %s", c.Home, strings.Join(names, ", "))
+		l.fault(said(where, "home"), "home: %s is none of homes: %s", c.Home, cmp.Or(strings.Join(names, ", "), "none is named there"))
 	}
 	for name := range c.HomePasswords {
 		if !variables[name] {
