@@ -264,6 +264,7 @@ func TestAPIWithoutATokenAnswersOnlyAsThisMachine(t *testing.T) {
 		wantStatus(t, host, ask(t, "POST", d.API+"/v1/take", body, "Host", host, "Origin", "http://"+host), want)
 		wantStatus(t, host, ask(t, "GET", d.API+"/v1/limits", "", "Host", host), want)
 	}
+	wantStatus(t, "a page of another origin", ask(t, "POST", d.API+"/v1/take", body, "Origin", "https://evil.example"), 403)
 	d = start(t, "API_TOKEN="+apiToken)
 	body = fmt.Sprintf(`{"link":%q}`, d.Link)
 	wantStatus(t, "with a token", ask(t, "POST", d.API+"/v1/take", body, append(bearer(apiToken), "Host", "api.example")...), 200)
