@@ -33,7 +33,7 @@ type ProxyOptions struct {
 	// Path is where the proxy serves it, and nothing else; empty means at the path of Upstream.
 	Path string
 
-	// Transport reaches the server; nil means http.DefaultTransport.
+	// Transport reaches the server; nil means http.DefaultTransport. One that sends a request again by itself has calls done twice that were counted once.
 	Transport http.RoundTripper
 
 	// Rewrite may change what is forwarded, except for its body; nil means that X-Forwarded-For, -Host and -Proto are set. By then the fields that begin with

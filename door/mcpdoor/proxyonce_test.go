@@ -16,21 +16,26 @@ import (
 	"github.com/signposthq/signpost/door/mcpdoor"
 )
 
-// dying is a server whose connections end as they have read their second request. It keeps the bodies that it was sent.
+// dying is a server whose connections end as they have read their second request, with end before that. It keeps the bodies that it was sent.
 type dying struct {
 	url string
+	end func()
 
 	mu   sync.Mutex
 	seen []string
 }
 
-func newDying(t *testing.T) *dying {
+// newDying returns one that dies as a whole, or a connection at a time.
+func newDying(t *testing.T, whole bool) *dying {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &dying{url: "http://" + l.Addr().String()}
+	d := &dying{url: "http://" + l.Addr().String(), end: func() {}}
+	if whole {
+		d.end = func() { l.Close() }
+	}
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
@@ -61,6 +66,7 @@ func (d *dying) serve(c net.Conn) {
 		d.seen = append(d.seen, string(body))
 		d.mu.Unlock()
 		if n == 2 {
+			d.end()
 			return
 		}
 		const answer = `{"jsonrpc":"2.0","id":1,"result":{}}`
@@ -83,7 +89,7 @@ func (d *dying) times(body string) (n int) {
 func TestProxySendsACallOnce(t *testing.T) {
 	for _, field := range []string{"", "Idempotency-Key", "X-Idempotency-Key", "iDEMPOTENCY-kEY"} {
 		t.Run(field, func(t *testing.T) {
-			up, s, transport := newDying(t), newStore(), &http.Transport{}
+			up, s, transport := newDying(t, false), newStore(), &http.Transport{}
 			t.Cleanup(transport.CloseIdleConnections)
 			b := &bench{t: t, store: s, url: startProxy(t, s, up.url, "10/min", mcpdoor.ProxyOptions{Transport: transport})}
 			var fields []string
@@ -104,5 +110,21 @@ func TestProxySendsACallOnce(t *testing.T) {
 				t.Errorf("%d takes for two calls", n)
 			}
 		})
+	}
+}
+
+// A server that dies of a call, and is not there any more when the call could be sent again, has seen it.
+func TestProxyOfAServerThatDiesOfACall(t *testing.T) {
+	for _, field := range []string{"X-Nothing", "Idempotency-Key"} {
+		up, transport := newDying(t, true), &http.Transport{}
+		t.Cleanup(transport.CloseIdleConnections)
+		b := &bench{t: t, store: newStore()}
+		b.url = startProxy(t, b.store, up.url, "10/min", mcpdoor.ProxyOptions{Transport: transport})
+		b.post("alice", "", callMessage("1", "first"), field, "a")
+		for _, want := range []string{"The call may have reached it.", "Nothing was executed."} { // of the one that it died of, and of the next
+			if _, body := b.post("alice", "", callMessage("1", "next"), field, "a"); !strings.Contains(body, want) {
+				t.Errorf("with %s: %s, want %q", field, body, want)
+			}
+		}
 	}
 }

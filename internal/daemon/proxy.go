@@ -115,11 +115,9 @@ func (h *upstreamHealth) failed(w http.ResponseWriter, r *http.Request, err erro
 			"The body of the request is broken: it ends too early, or it is not in the encoding that Content-Encoding names.", whyUpstream))
 		return
 	}
-	detail := "The service behind this door does not answer. The request may have reached it."
-	if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" {
-		detail = "The service behind this door cannot be reached. Nothing of the request was sent."
-	}
-	p := problem(http.StatusBadGateway, "upstream_error", detail, whyUpstream)
+	// Also where it cannot be reached: what changes nothing is sent again, and the first time may have reached it.
+	p := problem(http.StatusBadGateway, "upstream_error", "The service behind this door does not answer. The request may have reached it.",
+		whyUpstream)
 	if h.note(err) == "timeout" {
 		p.Status, p.Title, p.Error = http.StatusGatewayTimeout, http.StatusText(http.StatusGatewayTimeout), "upstream_timeout"
 	}
