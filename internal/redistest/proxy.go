@@ -23,7 +23,8 @@ type Proxy struct {
 	lost    atomic.Bool
 	mute    atomic.Bool
 	muted   atomic.Int64
-	carried atomic.Int64
+	asked   atomic.Int64 // pieces on their way to the server, or there
+	reached atomic.Int64
 	ended   chan struct{}
 	wg      sync.WaitGroup
 
@@ -78,8 +79,9 @@ func (p *Proxy) Cut() {
 	p.cut = make(chan struct{})
 }
 
-// Carried returns how many pieces have arrived, in either direction.
-func (p *Proxy) Carried() int { return int(p.carried.Load()) }
+// Asked returns how many pieces clients have sent to the server, and how many of those have reached it. What was answered is in the
+// first for certain, and may not be in the second yet.
+func (p *Proxy) Asked() (sent, reached int64) { return p.asked.Load(), p.reached.Load() }
 
 // HasLost reports whether anything was dropped by Lose.
 func (p *Proxy) HasLost() bool { return p.dropped.Load() }
@@ -102,7 +104,7 @@ func (p *Proxy) carry(client net.Conn) {
 	defer server.Close()
 	var both sync.WaitGroup
 	var dead atomic.Bool
-	both.Go(func() { p.copy(server, client, client, &dead) })
+	both.Go(func() { p.copy(counted{server, p}, client, client, &dead) })
 	both.Go(func() { p.copy(client, server, &answers{in: bufio.NewReader(server), proxy: p}, &dead) })
 	done := make(chan struct{})
 	go func() { both.Wait(); close(done) }()
@@ -115,6 +117,18 @@ func (p *Proxy) carry(client net.Conn) {
 	client.Close()
 	server.Close()
 	<-done
+}
+
+// counted is a connection to the server.
+type counted struct {
+	net.Conn
+	proxy *Proxy
+}
+
+func (c counted) Write(data []byte) (int, error) {
+	c.proxy.asked.Add(1)
+	defer c.proxy.reached.Add(1)
+	return c.Conn.Write(data)
 }
 
 type chunk struct {
@@ -138,7 +152,6 @@ func (p *Proxy) copy(to, from net.Conn, in io.Reader, dead *atomic.Bool) {
 			if _, err := to.Write(c.data); err != nil {
 				from.Close()
 			}
-			p.carried.Add(1)
 		}
 	})
 	for {

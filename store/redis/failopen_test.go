@@ -262,9 +262,13 @@ func TestReplyLost(t *testing.T) {
 		server.Freeze()
 		q := request("lost", "5/366d 5 concurrent")
 		q.Expensive = expensive
-		told, carried := make(chan signpost.Decision, 1), proxy.Carried()
+		told := make(chan signpost.Decision, 1)
+		before, _ := proxy.Asked()
 		go func() { told <- take(t, s, q) }()
-		server.Eventually("the take is with the server", func() bool { return proxy.Carried() > carried })
+		server.Eventually("the take is with the server", func() bool {
+			_, reached := proxy.Asked()
+			return reached > before
+		})
 		proxy.Cut()
 		if d := <-told; !d.Degraded || !d.Admitted || d.Lease.IsZero() == expensive {
 			t.Errorf("expensive=%v: admitted=%v, degraded=%v, lease %v; want an answer of the fallback", expensive, d.Admitted, d.Degraded, d.Lease)
