@@ -39,6 +39,16 @@ func (f *field) env() string {
 // same reports whether two configurations hold the field alike.
 func (f *field) same(a, b *Config) bool { return slices.Equal(f.get(a), f.get(b)) }
 
+// as returns a setting that leaves the field as a configuration that is running has it.
+func (f *field) as(running *Config) setting {
+	const where = "running"
+	s := setting{field: f, where: where}
+	for _, value := range f.get(running) {
+		s.texts = append(s.texts, text{value, where})
+	}
+	return s
+}
+
 const (
 	live    = true
 	restart = false

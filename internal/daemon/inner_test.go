@@ -427,3 +427,30 @@ func TestNoResetIsFartherThanItsWindow(t *testing.T) {
 		t.Errorf("quiet until %v, want a minute after %v", until.Time(), now.Time())
 	}
 }
+
+func TestWhatWaitsForARestartStaysAsItRuns(t *testing.T) {
+	running, err := Load(Sources{Env: []string{"SIGNPOST_STORE=redis://127.0.0.1:6379", "SIGNPOST_HOMES=eu=unix:///run/eu.sock", "SIGNPOST_MCP=http://127.0.0.1:3000",
+		"SIGNPOST_STORE_TIMEOUT=30ms", "SIGNPOST_DEGRADED_CHEAP=deny", "SIGNPOST_ADMIN=127.0.0.1:9091"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	running.Homes[0].URL = "unix:///run/eu,1.sock" // as a file can have it
+	next := Sources{Env: []string{"SIGNPOST_UPSTREAM=http://127.0.0.1:4000", "SIGNPOST_DRAIN=1s"}}
+	for i := range fields {
+		if !fields[i].live {
+			next.stays = append(next.stays, fields[i].as(&running))
+		}
+	}
+	got, err := Load(next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range fields {
+		if f := &fields[i]; !f.live && !f.same(&got, &running) {
+			t.Errorf("%s is %q, want %q", f.path, f.get(&got), f.get(&running))
+		}
+	}
+	if got.Drain != time.Second {
+		t.Errorf("drain is %v, which does not wait", got.Drain)
+	}
+}

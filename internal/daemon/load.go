@@ -27,6 +27,8 @@ type Sources struct {
 	Env []string
 	// Flags holds the texts of the flags that were given, by the names of their fields.
 	Flags map[string]string
+
+	stays []setting // what a reload cannot change
 }
 
 // setting is what one source says of one field, and where.
@@ -90,6 +92,7 @@ func Load(s Sources) (Config, error) {
 			l.say(f, "--"+strings.ReplaceAll(f.path, "_", "-"), given)
 		}
 	}
+	l.settings = append(l.settings, s.stays...)
 
 	c := Default()
 	c.HomePasswords = l.passwords

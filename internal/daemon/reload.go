@@ -5,7 +5,6 @@ package daemon
 
 import (
 	"fmt"
-	"maps"
 	"strings"
 )
 
@@ -32,18 +31,13 @@ func (d *daemon) reload() {
 	}
 	running := &d.current.Load().config
 	var changed, waiting []string
-	stays := maps.Clone(sources.Flags)
-	if stays == nil {
-		stays = map[string]string{}
-	}
 	for i := range fields {
 		if f := &fields[i]; !f.live && !f.same(running, &next) {
 			waiting = append(waiting, f.path)
-			stays[f.path] = strings.Join(f.get(running), ",")
+			sources.stays = append(sources.stays, f.as(running))
 		}
 	}
 	if len(waiting) > 0 { // again, with what stays: defaults depend on it, and so do contradictions
-		sources.Flags = stays
 		if next, err = Load(sources); err != nil {
 			d.reloadFailed(fmt.Errorf("while these changes wait for a restart: %s: %w", strings.Join(waiting, ", "), err))
 			return
