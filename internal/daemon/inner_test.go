@@ -13,7 +13,9 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -344,6 +346,28 @@ func TestTokenFile(t *testing.T) {
 	c.Data += "/missing"
 	if _, err := adminToken(&c); err == nil || !strings.Contains(err.Error(), "SIGNPOST_ADMIN_TOKEN") {
 		t.Errorf("error %v; want one that says what to do", err)
+	}
+}
+
+func TestProcessesThatStartTogetherHaveOneAdminToken(t *testing.T) {
+	c := Default()
+	c.Data = t.TempDir()
+	tokens := make([]Secret, 20)
+	var all sync.WaitGroup
+	for i := range tokens {
+		all.Go(func() {
+			var err error
+			if tokens[i], err = adminToken(&c); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if n := len(slices.Compact(tokens)); n != 1 {
+		t.Errorf("%d tokens, want one", n)
+	}
+	if files, err := os.ReadDir(c.Data); len(files) != 1 {
+		t.Errorf("%v, %v; want the token alone", files, err)
 	}
 }
 

@@ -30,10 +30,22 @@ func adminToken(c *Config) (Secret, error) {
 			return Secret{}, fmt.Errorf("keep admin token: %w; set SIGNPOST_ADMIN_TOKEN to keep it elsewhere", err)
 		}
 	}
+	token, err := readToken(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return token, err
+	}
+	switch token, err = makeToken(path); {
+	case errors.Is(err, fs.ErrExist): // another process that starts on this directory was first
+		return readToken(path)
+	case err != nil:
+		return Secret{}, fmt.Errorf("keep admin token: %w; set SIGNPOST_ADMIN_TOKEN to keep it elsewhere", err)
+	}
+	return token, nil
+}
+
+func readToken(path string) (Secret, error) {
 	info, err := os.Stat(path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return makeToken(path)
 	case err != nil:
 		return Secret{}, fmt.Errorf("read admin token: %w", err)
 	case !info.Mode().IsRegular(): // whoever opens a pipe waits for its other end
@@ -56,24 +68,23 @@ func adminToken(c *Config) (Secret, error) {
 	return token, nil
 }
 
-// makeToken writes a new token beside path and renames it there, so that no reader finds half of one.
+// makeToken writes a new token beside path and gives it that name, so that no reader finds half of one. If path is there, it stays
+// and the error is fs.ErrExist.
 func makeToken(path string) (Secret, error) {
 	token := Secret{rand.Text()}
 	f, err := os.CreateTemp(filepath.Dir(path), ".admin-token-*") // mode 0600
-	if err == nil {
-		_, err = fmt.Fprintln(f, token.Reveal())
-		err = errors.Join(err, f.Sync(), f.Close())
-		if err == nil {
-			err = os.Rename(f.Name(), path)
-		}
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}
 	if err != nil {
-		return Secret{}, fmt.Errorf("keep admin token: %w; set SIGNPOST_ADMIN_TOKEN to keep it elsewhere", err)
+		return Secret{}, err
 	}
-	return token, nil
+	defer os.Remove(f.Name())
+	_, err = fmt.Fprintln(f, token.Reveal())
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return Secret{}, err
+	}
+	if err = os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
+		err = os.Rename(f.Name(), path) // a file system without links
+	}
+	return token, err
 }
 
 // deniedByAPI answers a request without the token of the decision API.
