@@ -26,7 +26,7 @@ type store struct {
 	*memory.Store
 
 	mu       sync.Mutex
-	at       signpost.Instant // of every take; 0: the clock's
+	at       signpost.Instant // of every take and renewal; 0: the clock's
 	commit   signpost.Commit  // of every decision
 	err      error            // of every take
 	degraded bool             // every decision
@@ -64,10 +64,10 @@ func (s *store) Release(l signpost.Lease) {
 	s.Store.Release(l)
 }
 
-func (s *store) Renew(ctx context.Context, l signpost.Lease, at signpost.Instant) (signpost.Lease, error) {
+func (s *store) Renew(ctx context.Context, l signpost.Lease, _ signpost.Instant) (signpost.Lease, error) {
 	s.mu.Lock()
 	s.renewed++
-	renew := s.renew
+	renew, at := s.renew, s.at
 	s.mu.Unlock()
 	if renew != nil {
 		return renew(l)

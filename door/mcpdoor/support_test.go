@@ -32,7 +32,7 @@ type store struct {
 	*memory.Store
 
 	mu       sync.Mutex
-	at       signpost.Instant // of every take; 0: the clock's
+	at       signpost.Instant // of every take and renewal; 0: the clock's
 	commit   signpost.Commit  // of every decision
 	err      error            // of every take
 	deny     bool             // without a look, as a store that does not answer
@@ -84,8 +84,11 @@ func (s *store) Release(l signpost.Lease) {
 	s.set(func(s *store) { s.released++ })
 }
 
-func (s *store) Renew(ctx context.Context, l signpost.Lease, at signpost.Instant) (signpost.Lease, error) {
-	s.set(func(s *store) { s.renewed++ })
+func (s *store) Renew(ctx context.Context, l signpost.Lease, _ signpost.Instant) (signpost.Lease, error) {
+	s.mu.Lock()
+	s.renewed++
+	at := s.at
+	s.mu.Unlock()
 	return s.Store.Renew(ctx, l, at)
 }
 
