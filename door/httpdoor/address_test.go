@@ -112,7 +112,7 @@ func TestAddressFaults(t *testing.T) {
 }
 
 func TestNewByAddress(t *testing.T) {
-	d, err := httpdoor.NewByAddress(httpdoor.Addresses{Bound: signpost.MustParseBound("2/hour")}, httpdoor.Options{})
+	d, err := httpdoor.NewByAddress(httpdoor.Addresses{Bound: signpost.MustParseBound("2/366d")}, httpdoor.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestNewByAddress(t *testing.T) {
 		r.Header.Set("X-Forwarded-For", peer)
 		w := record(h, r)
 		codes += fmt.Sprint(w.Code, " ")
-		if w.Code == 429 && !strings.Contains(w.Body.String(), `"detail":"This address allows 2 requests per hour.`) {
+		if w.Code == 429 && !strings.Contains(w.Body.String(), `"detail":"This address allows 2 requests per 31622400 seconds.`) {
 			t.Errorf("body %s", w.Body)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 // A door around a handler, with an Identify for API keys that the application knows.
 func Example() {
 	users := map[string]string{"key of alice": "alice"}
-	bound := signpost.MustParseBound("2/min 100/hour")
+	bound := signpost.MustParseBound("2/366d")
 
 	limiter := signpost.New(memory.New(memory.Options{}), signpost.Options{})
 	door, err := httpdoor.New(limiter, httpdoor.Options{Identify: func(r *http.Request) (httpdoor.Caller, error) {

@@ -76,7 +76,7 @@ func TestNothingIsKeptOfARequest(t *testing.T) {
 
 // Nobody waits for an answer to a notification: one too many is dropped.
 func TestNotificationTooManyIsDropped(t *testing.T) {
-	d, err := New(signpost.New(memory.New(memory.Options{}), signpost.Options{}), Options{Identify: Fixed(httpdoor.Caller{Key: key}), Guard: signpost.MustParseBound("1/day")})
+	d, err := New(signpost.New(memory.New(memory.Options{}), signpost.Options{}), Options{Identify: Fixed(httpdoor.Caller{Key: key}), Guard: signpost.MustParseBound("1/366d")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -292,7 +292,7 @@ func TestCustomMethodsAreCharged(t *testing.T) {
 }
 
 func TestFloodsOfFreeMessages(t *testing.T) {
-	b := newBench(t, inMemory, "5/min", mcpdoor.Options{Guard: signpost.MustParseBound("20/86400s")})
+	b := newBench(t, inMemory, "5/min", mcpdoor.Options{Guard: signpost.MustParseBound("20/366d")})
 	s := b.connect("alice", nil)
 	var refused *jsonrpc.Error
 	for range 30 {
@@ -300,7 +300,7 @@ func TestFloodsOfFreeMessages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if refused == nil || refused.Code != 429 || !strings.Contains(string(refused.Data), "free messages per day") {
+	if refused == nil || refused.Code != 429 || !strings.Contains(string(refused.Data), "free messages per 31622400 seconds") {
 		t.Fatalf("the flood ended with %v", refused)
 	}
 	// A notification is dropped, and nobody is harmed.

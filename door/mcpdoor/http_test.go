@@ -374,7 +374,7 @@ func TestStoreThatFails(t *testing.T) {
 
 func TestObserve(t *testing.T) {
 	events := make(chan mcpdoor.Event, 100)
-	b := newBench(t, inMemory, "1/min", mcpdoor.Options{Guard: signpost.MustParseBound("4/86400s"), Observe: func(e mcpdoor.Event) { events <- e }})
+	b := newBench(t, inMemory, "1/min", mcpdoor.Options{Guard: signpost.MustParseBound("4/366d"), Observe: func(e mcpdoor.Event) { events <- e }})
 	s := b.connect("alice", nil)
 	for range 4 {
 		s.ListTools(t.Context(), nil)

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -293,13 +292,8 @@ func TestProxyTurnsAwayAFieldThatIsThereTwice(t *testing.T) {
 }
 
 func TestProxyAnswersForAServerThatDoesNot(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Close()
 	b := &bench{t: t, store: newStore()}
-	b.url = startProxy(t, b.store, "http://"+l.Addr().String(), "5/min, 1 concurrent", mcpdoor.ProxyOptions{Charges: mcpdoor.Charges{Expensive: []string{"echo"}}})
+	b.url = startProxy(t, b.store, "http://127.0.0.1:0", "5/min, 1 concurrent", mcpdoor.ProxyOptions{Charges: mcpdoor.Charges{Expensive: []string{"echo"}}})
 	res, body := b.post("alice", "", callMessage("7", "echo"))
 	if res.StatusCode != 200 || !strings.HasPrefix(body, `{"jsonrpc":"2.0","id":7,"error":{"code":502,`) {
 		t.Errorf("answered %d %s", res.StatusCode, body)

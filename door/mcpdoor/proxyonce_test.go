@@ -16,7 +16,8 @@ import (
 	"github.com/signposthq/signpost/door/mcpdoor"
 )
 
-// dying is a server whose connections end as they have read their second request, with end before that. It keeps the bodies that it was sent.
+// dying is a server that answers the first request. The connection of any other ends as it has been read, with end before that. It keeps the bodies that
+// it was sent.
 type dying struct {
 	url string
 	end func()
@@ -53,7 +54,7 @@ func newDying(t *testing.T, whole bool) *dying {
 
 func (d *dying) serve(c net.Conn) {
 	defer c.Close()
-	for n, r := 1, bufio.NewReader(c); ; n++ {
+	for r := bufio.NewReader(c); ; {
 		request, err := http.ReadRequest(r)
 		if err != nil {
 			return
@@ -64,8 +65,9 @@ func (d *dying) serve(c net.Conn) {
 		}
 		d.mu.Lock()
 		d.seen = append(d.seen, string(body))
+		first := len(d.seen) == 1
 		d.mu.Unlock()
-		if n == 2 {
+		if !first {
 			d.end()
 			return
 		}
