@@ -249,7 +249,7 @@ func TestOpenAndCloseManyTimes(t *testing.T) {
 type plain struct{ signpost.Store }
 
 func TestUnsupported(t *testing.T) {
-	s, err := failopen.New(plain{memory.New(memory.Options{})}, failopen.Options{})
+	s, err := failopen.New(plain{memory.New(memory.Options{})}, failopen.Options{Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

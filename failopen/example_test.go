@@ -34,7 +34,7 @@ func Example() {
 	defer store.Close()
 	limiter := signpost.New(store, signpost.Options{})
 
-	q := signpost.Request{Key: signpost.KeyOf("link", "ci"), Bound: signpost.MustParseBound("2/min 10 concurrent")}
+	q := signpost.Request{Key: signpost.KeyOf("link", "ci"), Bound: signpost.MustParseBound("2/366d 10 concurrent")}
 	for range 3 {
 		d, err := limiter.Take(context.Background(), q)
 		fmt.Println("admitted:", d.Admitted, "degraded:", d.Degraded, err)

@@ -456,7 +456,7 @@ func TestFaultsOfAKey(t *testing.T) {
 // A panic of the store is told with where it was.
 func TestPanicIsReported(t *testing.T) {
 	causes := make(chan error, 1)
-	s, err := failopen.New(panicking{newInner()}, failopen.Options{Hooks: failopen.Hooks{
+	s, err := failopen.New(panicking{newInner()}, failopen.Options{Timeout: time.Minute, Hooks: failopen.Hooks{
 		Degraded: func(_ string, _ failopen.Kind, err error) { causes <- err },
 	}})
 	if err != nil {

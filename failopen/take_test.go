@@ -46,7 +46,7 @@ func (c committing) Take(ctx context.Context, q signpost.Request) (signpost.Deci
 
 func TestCommitIsPassedThrough(t *testing.T) {
 	p := pending{make(chan struct{})}
-	s, err := failopen.New(committing{newInner(), signpost.CommitOf(p)}, failopen.Options{})
+	s, err := failopen.New(committing{newInner(), signpost.CommitOf(p)}, failopen.Options{Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

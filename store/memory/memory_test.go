@@ -235,7 +235,7 @@ func TestNewKeysFromManyGoroutines(t *testing.T) {
 	if n := s.Len(); n < 1 || n > 100 {
 		t.Errorf("%d keys are held of at most 100", n)
 	}
-	if n := cleared.Load(); n < 8000/100-8 || n > 8000/100 {
+	if n := cleared.Load(); n < 8000/100-8 || n > 8000/(100-8) { // a caller that waits for room is counted as a key for a moment
 		t.Errorf("cleared %d times for 8,000 keys of 100, want about 80", n)
 	}
 	dropped := s.Sweep(t0.Add(time.Hour))
@@ -277,7 +277,7 @@ func TestNoGoroutine(t *testing.T) {
 		before := runtime.NumGoroutine()
 		s := memory.New(memory.Options{})
 		take(t, s, numbered(0), t0)
-		if now := runtime.NumGoroutine(); now != before {
+		if now := runtime.NumGoroutine(); now > before { // one of another test may have ended
 			t.Errorf("%d goroutines, %d before the store", now, before)
 		}
 		s.Close()
