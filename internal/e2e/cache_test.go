@@ -221,10 +221,24 @@ func TestCacheRevalidates(t *testing.T) {
 			return got == from
 		})
 	}
+	wantHit := func() {
+		t.Helper()
+		eventually(t, "a stranger is given what is stored", func() bool {
+			a, got := c.get(agents)
+			if got == "EXPIRED" && a.status == http.StatusUnauthorized { // this test was not quick enough: it is stored for a second or two
+				c.get(agents, bearer(d.Link)...)
+				return false
+			}
+			if got != "HIT" || a.status != http.StatusOK || a.body != "# Agents" {
+				t.Fatalf("%s: %d %q; want a HIT", got, a.status, a.body)
+			}
+			return true
+		})
+	}
 	want("MISS", bearer(d.Link)...)
-	want("HIT")
+	wantHit()
 	want("REVALIDATED", bearer(d.Link)...)
-	want("HIT")
+	wantHit()
 
 	full := d.mint(t, "1/366d").Credential
 	if a := newClient(t).ask(t, "GET", d.Door+"/", "", bearer(full)...); a.status != http.StatusOK {
@@ -232,7 +246,7 @@ func TestCacheRevalidates(t *testing.T) {
 	}
 	want("STALE", bearer(full)...)
 	want("REVALIDATED", bearer(d.Link)...)
-	want("HIT")
+	wantHit()
 
 	up.kill(t)
 	want("STALE", bearer(d.Link)...)

@@ -42,6 +42,7 @@ func TestServerSentEvents(t *testing.T) {
 		t.Errorf("fields of the events: %v", resp.Header)
 	}
 	wantFull(t, d, d.Link)
+	eventually(t, "it waits to send the last", func() bool { return up.hanging(t) == 1 })
 	up.letGo(t)
 	want("data: last\n")
 	want("\n")
