@@ -24,7 +24,7 @@ func fleet(t *testing.T, server *redistest.Server, more ...string) (a, b *daemon
 
 func restricted(t *testing.T) *redistest.Server {
 	t.Helper()
-	return redistest.Start(t, "--appendonly", "yes", "--user", "signpost", "on", ">secret", "~signpost:*", "+@all")
+	return redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always", "--user", "signpost", "on", ">secret", "~signpost:*", "+@all")
 }
 
 // Two daemons are one limiter: one count, one concurrency, one set of links.

@@ -276,14 +276,11 @@ func (p pair) startServer(t *testing.T) *served {
 	return startUpstream(t, env...)
 }
 
-// patientOfStore is long enough for a store on a machine that is busy.
-const patientOfStore = time.Second
-
 func (s *scene) serveBehindDoor(upstream, bound string, store *redistest.Server) {
 	s.t.Helper()
 	settings := []string{"MCP=" + upstream + "/mcp", "MCP_EXPENSIVE=hang", "BOUNDS_LINKS=" + bound}
 	if store != nil {
-		settings = append(settings, "STORE="+store.URL(), "STORE_TIMEOUT="+patientOfStore.String())
+		settings = append(settings, "STORE="+store.URL())
 	}
 	s.daemon = serve(s.t, settings...)
 	s.url, s.link = s.daemon.Door+"/mcp", s.daemon.Link
@@ -301,7 +298,7 @@ func (s *scene) serveWithMiddleware(bound string, server *redistest.Server) {
 	if server != nil {
 		inner, err := redis.Open(s.t.Context(), redis.Options{URL: server.URL()})
 		must(err)
-		store, err = failopen.New(inner, failopen.Options{Timeout: patientOfStore})
+		store, err = failopen.New(inner, failopen.Options{Timeout: storeTimeout})
 		must(err)
 	}
 	limiter := core.New(store, core.Options{})

@@ -17,6 +17,9 @@ import (
 	"github.com/signposthq/signpost/internal/redistest"
 )
 
+// heldUp is longer than a request takes that does not wait for a server, and shorter than one that waits until its connection is given up.
+const heldUp = 900 * time.Millisecond
+
 // TestOutages breaks the server of a daemon in every way, and looks at all that somebody sees of it: callers, the metrics and the
 // log. docs/fleet.md has the same table.
 func TestOutages(t *testing.T) {
@@ -44,8 +47,8 @@ func TestOutages(t *testing.T) {
 			begin: func(_ *redistest.Server, p *redistest.Proxy) { p.Lose(true) }, end: func(_ *redistest.Server, p *redistest.Proxy) { p.Lose(false) },
 			kinds: "timeout",
 		}, {
-			name:  "two seconds away",
-			begin: func(_ *redistest.Server, p *redistest.Proxy) { p.Delay(time.Second) }, end: func(_ *redistest.Server, p *redistest.Proxy) { p.Delay(0) },
+			name:  "farther away than it may be",
+			begin: func(_ *redistest.Server, p *redistest.Proxy) { p.Delay(storeTimeout) }, end: func(_ *redistest.Server, p *redistest.Proxy) { p.Delay(0) },
 			kinds: "timeout",
 		}, {
 			name:  "out of memory",
@@ -79,7 +82,7 @@ func TestOutages(t *testing.T) {
 			const limit, before = 40, 10
 			server := redistest.Start(t, append([]string{"--user", "signpost", "on", ">secret", "~signpost:*", "+@all"}, o.settings...)...)
 			proxy := redistest.NewProxy(t, server.Addr)
-			d := serve(t, "STORE=redis://signpost@"+proxy.Addr, "STORE_PASSWORD=secret", "STORE_TIMEOUT=700ms")
+			d := serve(t, "STORE=redis://signpost@"+proxy.Addr, "STORE_PASSWORD=secret")
 			minted := d.mint(t, fmt.Sprintf("%d/365d", limit))
 			c := newClient(t)
 			waits := 0 // requests that took as long as only a wait for the server does
@@ -87,7 +90,7 @@ func TestOutages(t *testing.T) {
 				t.Helper()
 				began := time.Now()
 				got := c.ask(t, "GET", d.Door+"/read/welcome", "", bearer(minted.Credential)...)
-				if time.Since(began) > 600*time.Millisecond {
+				if time.Since(began) > heldUp {
 					waits++
 				}
 				return got.status, got.header.Get("X-Signpost-RateLimit") == "degraded"
@@ -174,11 +177,11 @@ func TestLongOutage(t *testing.T) {
 		if !degraded {
 			t.Fatal("a request was decided by a server that is frozen")
 		}
-		if took > 700*time.Millisecond {
+		if took > heldUp {
 			waited = append(waited, took)
 		}
 	}
-	if len(waited) > 1 { // a machine that is busy may stop us for once
+	if len(waited) > 3 { // all do if it is not known; a machine that is busy may stop us now and then
 		t.Errorf("requests waited %v while the server was known to be away", waited)
 	}
 	server.Thaw()

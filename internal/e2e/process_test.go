@@ -170,13 +170,17 @@ type daemon struct {
 	admin            *admin.Client
 }
 
+// storeTimeout is how long daemons wait for a shared server: longer than a busy machine stands still. What a server does not answer
+// for longer is an outage of it.
+const storeTimeout = 5 * time.Second
+
 // signpost is the command of the binary with settings, NAME=value without the prefix SIGNPOST_. It keeps its counts
 // in memory unless they say otherwise.
 func signpost(t testing.TB, settings []string, args ...string) *exec.Cmd {
 	cmd := exec.Command(binary, args...)
 	cmd.Dir = t.TempDir()
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "SIGNPOST_STORE=memory", "SIGNPOST_ADMIN_TOKEN=" + adminToken,
-		"GORACE=atexit_sleep_ms=0",
+		"SIGNPOST_STORE_TIMEOUT=" + storeTimeout.String(), "GORACE=atexit_sleep_ms=0",
 		"SIGNPOST_DOOR=127.0.0.1:0", "SIGNPOST_API=127.0.0.1:0", "SIGNPOST_ADMIN=127.0.0.1:0"}
 	for _, s := range settings {
 		cmd.Env = append(cmd.Env, "SIGNPOST_"+s)
