@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -67,6 +69,31 @@ func TestFailingDisk(t *testing.T) {
 			for n, want := range map[int]uint32{1: 100, 2: 1, 3: 1, 4: 1} {
 				wantUsed(t, s, n, want)
 			}
+		})
+	}
+}
+
+// TestFailingDiskUnderAnyName breaks disks whose directory is named in another way than the engine, which cleans names, names it.
+func TestFailingDiskUnderAnyName(t *testing.T) {
+	for _, dir := range []string{".", "./data", "data/", "data//in", "../x/./data"} {
+		t.Run(dir, func(t *testing.T) {
+			home := filepath.Join(t.TempDir(), "x")
+			if err := os.Mkdir(home, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			t.Chdir(home)
+			disk := newFaulty()
+			s := mustOpen(t, dir, Options{files: disk, CommitTimeout: slow})
+			take(t, s, request(1))
+			disk.set(failing("write sync"))
+			if d := take(t, s, request(1)); !d.Degraded {
+				t.Fatal("not degraded as the disk fails")
+			}
+			disk.set(nil)
+			wantHealthy(t, s)
+			mustClose(t, s)
+			s = mustOpen(t, dir, Options{})
+			wantUsed(t, s, 1, 2)
 		})
 	}
 }

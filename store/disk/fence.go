@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -46,7 +47,7 @@ type fence struct {
 
 func newFence(disk vfs.FS, dir string, lazy bool) (*fence, error) {
 	f := &fence{FS: disk, void: vfs.NewMem(), lazy: lazy, down: make(chan struct{})}
-	return f, f.void.MkdirAll(dir, 0o700)
+	return f, f.void.MkdirAll(filepath.Clean(dir), 0o700) // as the engine's names begin; for the memory ./a is no a
 }
 
 // shut lets nothing through any more.
