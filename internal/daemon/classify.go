@@ -43,9 +43,12 @@ func newClassifier(patterns []string) (c classifier, err error) {
 	return c, nil
 }
 
-// maxReadings is how many readings of a path are tried. One that has more is nothing that an honest client
-// sends, and counts as expensive.
-const maxReadings = 64
+// A path whose readings are more, or longer together, is nothing that an honest client sends, and counts as expensive: to try them
+// all would cost more than to ask the service.
+const (
+	maxReadings = 64
+	maxRead     = 64 << 10 // bytes
+)
 
 // match reports whether any pattern matches.
 func (c classifier) match(r *http.Request) bool {
@@ -111,13 +114,14 @@ func readingsOf(path string) (readings []string, ok bool) {
 		return readings, true
 	}
 	seen := map[string]bool{path: true}
+	read := len(path)
 	for i := 0; i < len(readings); i++ {
 		for _, rewrite := range rewrites {
 			p := rewrite(readings[i])
 			if seen[p] {
 				continue
 			}
-			if len(readings) == maxReadings {
+			if read += len(p); read > maxRead || len(readings) == maxReadings {
 				return nil, false
 			}
 			seen[p] = true

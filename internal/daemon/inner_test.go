@@ -135,8 +135,10 @@ func TestWhatIsExpensive(t *testing.T) {
 		"GET /root":                        true,
 		"GET http://api.example/export/":   true,
 		"GET http:export":                  true,
-		"GET /" + strings.Repeat("%25", 3*maxReadings) + "": false,
-		"GET /" + "%" + strings.Repeat("25", 3*maxReadings): true, // more readings than are tried
+		"GET /" + strings.Repeat("%25", 3*maxReadings) + "":   false,
+		"GET /" + "%" + strings.Repeat("25", 3*maxReadings):   true, // more readings than are tried
+		"GET " + strings.Repeat("/%2541;x", maxRead/20):       true, // longer ones
+		"GET " + strings.Repeat("/%C3%A9t%C3%A9", maxRead/40): false,
 	} {
 		method, uri, _ := strings.Cut(request, " ")
 		u, err := url.ParseRequestURI(uri)
