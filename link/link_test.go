@@ -166,6 +166,9 @@ func TestHash(t *testing.T) {
 
 func TestRecord(t *testing.T) {
 	now := time.Date(2026, 1, 15, 12, 0, 0, 0, time.FixedZone("", 3600))
+	if r := link.NewRecord(link.Mint(), link.Try, "", now.Add(1999*time.Microsecond)); r.Created != now.UTC().Add(time.Millisecond) || r.Expires != r.Created.Add(link.TryLife) {
+		t.Errorf("created %v, expires %v; want whole milliseconds", r.Created, r.Expires)
+	}
 	owner, try := link.NewRecord(link.Mint(), link.Owner, "mine", now), link.NewRecord(link.Mint(), link.Try, "theirs", now)
 	if owner.Created != now.UTC() || !owner.Expires.IsZero() || try.Expires != now.UTC().Add(24*time.Hour) {
 		t.Errorf("created %v, expires %v and %v", owner.Created, owner.Expires, try.Expires)

@@ -60,9 +60,10 @@ type Record struct {
 	Revoked time.Time // the zero time: not revoked
 }
 
-// NewRecord returns the record of a link that is minted now. A try link expires after TryLife.
+// NewRecord returns the record of a link that is minted now. A try link expires after TryLife. Instants are to the millisecond, as a
+// Registry keeps them.
 func NewRecord(l Link, origin Origin, label string, now time.Time) Record {
-	r := Record{Hash: l.Hash(), Label: label, Origin: origin, Created: now.UTC()}
+	r := Record{Hash: l.Hash(), Label: label, Origin: origin, Created: now.UTC().Truncate(time.Millisecond)}
 	if origin == Try {
 		r.Expires = r.Created.Add(TryLife)
 	}

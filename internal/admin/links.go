@@ -91,7 +91,7 @@ func (s *server) record(in *MintRequest, l link.Link, now time.Time) (link.Recor
 	if origin == "" {
 		origin = link.Owner
 	}
-	rec := link.NewRecord(l, origin, in.Label, now.Truncate(time.Millisecond))
+	rec := link.NewRecord(l, origin, in.Label, now)
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 

@@ -54,7 +54,7 @@ func now() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }
 
 // mint returns a new link's hash and the record of it, not yet added.
 func mint(origin link.Origin, label string) link.Record {
-	return link.NewRecord(link.Mint(), origin, label, now())
+	return link.NewRecord(link.Mint(), origin, label, time.Now())
 }
 
 func add(t *testing.T, r link.Registry, rec link.Record) link.Record {
