@@ -94,7 +94,10 @@ sync: 1
 			"signpost.yaml:1: homes: eu is there twice",
 			"signpost.yaml:1: homes: the links of all homes are registered in one server; set store to its URL",
 			"signpost.yaml:4: home: us is none of homes: eu",
-			"SIGNPOST_STORE_PASSWORD_US: no home has that name",
+			"SIGNPOST_STORE_PASSWORD_US: no home has that name; homes: eu, eu",
+		}},
+		{what: "a password of no home", env: []string{"SIGNPOST_STORE_PASSWORD_US=hunter2"}, want: []string{
+			"SIGNPOST_STORE_PASSWORD_US: no home has that name; homes: none is named there",
 		}},
 		{what: "a password in a home", file: "store: redis://a:6379\nhomes:\n  - eu=redis://u:hunter2@a:6379\n", want: []string{
 			"signpost.yaml:3: homes: eu: holds a password; put it into SIGNPOST_STORE_PASSWORD_EU",

@@ -19,6 +19,7 @@ func FuzzFile(f *testing.F) {
 	for _, seed := range []string{
 		"", "store: memory\n", "a: [b, {c: d}]\n", "bounds:\n  links: 1/min\n", "x: &a 1\ny: *a\n", "? a\n: b\n", "door: |\n  x\n", "---\n...\n", "<<: {a: b}\n",
 		"expensive: [POST /a, /b/]\ntry: true\n", "!!str a: b", "- a\n", "\t", "{", "a: b: c", "shape: {markdown: 7}\ndrain: 1m\n",
+		"data: \"null\"\n", "data: \"Null\"\n", "data: \".inf\"\n", "data: \".NaN\"\n", "mcp_expensive: ['null', '~', 'true', '0x1', '1_0', '-1', '.5', '1e3']\n",
 	} {
 		f.Add([]byte(seed))
 	}

@@ -71,12 +71,13 @@ func (l *loader) homeFaults(c *Config, where map[string]string) {
 	if len(c.Homes) > 0 && !c.shared() {
 		l.fault(said(where, "homes"), "homes: the links of all homes are registered in one server; set store to its URL")
 	}
+	list := cmp.Or(strings.Join(names, ", "), "none is named there")
 	if !c.Home.IsZero() && !known[c.Home] {
-		l.fault(said(where, "home"), "home: %s is none of homes: %s", c.Home, cmp.Or(strings.Join(names, ", "), "none is named there"))
+		l.fault(said(where, "home"), "home: %s is none of homes: %s", c.Home, list)
 	}
 	for name := range c.HomePasswords {
 		if !variables[name] {
-			l.fault(passwordVariable+name, "no home has that name; homes: %s", strings.Join(names, ", "))
+			l.fault(passwordVariable+name, "no home has that name; homes: %s", list)
 		}
 	}
 }

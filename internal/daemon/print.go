@@ -69,7 +69,11 @@ func scalarYAML(text string) string {
 			return strconv.Quote(text)
 		}
 	}
-	if text == "" || text[0] == '-' {
+	switch strings.ToLower(text) {
+	case "", "null", ".inf", ".nan": // what YAML reads as another kind of value than a field has
+		return strconv.Quote(text)
+	}
+	if text[0] == '-' {
 		return strconv.Quote(text)
 	}
 	return text
