@@ -38,7 +38,7 @@ check: ## format, vet, staticcheck, known vulnerabilities
 # The packages are tested two at a time, as they start servers and kill them. What asks Redis is tested on Valkey as well.
 unit:
 	go test -race -p 2 -timeout 10m ./...
-	SIGNPOST_TEST_REDIS=$$(scripts/valkey) go test -race -p 2 -timeout 10m ./store/redis ./store/homes
+	valkey=$$(scripts/valkey) && SIGNPOST_TEST_REDIS=$$valkey go test -race -p 2 -timeout 10m ./store/redis ./store/homes
 	cd bench && go test -timeout 5m ./...
 
 fuzz: ## fuzz every parser for FUZZTIME each
