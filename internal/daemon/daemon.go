@@ -120,7 +120,7 @@ func (d *daemon) start(ctx context.Context, c Config) (err error) {
 	first, err := firstLink(ctx, d.store.links)
 	switch {
 	case errors.Is(err, link.ErrUnavailable): // a server that will come; links can be minted then
-		d.log.Warn("no first link", "error", err)
+		d.log.Warn("no first link", "err", err)
 	case err != nil:
 		return err
 	}

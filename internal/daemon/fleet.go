@@ -120,7 +120,7 @@ func guarded(home string, inner signpost.Store, c *Config, outages *outages, t *
 			Degraded: func(slice string, kind failopen.Kind, cause error) {
 				outages.begin(part{home, slice}, cause)
 				down.Inc()
-				log.Error("store does not answer; local rules decide", "server", slice, "kind", string(kind), "error", cause)
+				log.Error("store does not answer; local rules decide", "server", slice, "kind", string(kind), "err", cause)
 			},
 			Healed: func(slice string, after time.Duration) {
 				outages.end(part{home, slice})
@@ -130,13 +130,13 @@ func guarded(home string, inner signpost.Store, c *Config, outages *outages, t *
 			Failed: func(slice string, kind failopen.Kind, err error) {
 				t.storeFailures.WithLabelValues(string(kind)).Inc()
 				if kind == failopen.Spoilt && spoilt.now() {
-					log.Error("what is stored of a key cannot be read; local rules decide it until it is reset", "server", slice, "kind", string(kind), "error", err)
+					log.Error("what is stored of a key cannot be read; local rules decide it until it is reset", "server", slice, "kind", string(kind), "err", err)
 				}
 			},
 			Cleared: t.clears.WithLabelValues(ofLinks).Inc,
 			DebtDropped: func(keys int, cause error) {
 				t.debtDropped.Add(float64(keys))
-				log.Warn("counts of an outage will not reach the store", "keys", keys, "error", cause)
+				log.Warn("counts of an outage will not reach the store", "keys", keys, "err", cause)
 			},
 		},
 	})
@@ -164,7 +164,7 @@ func strays(c *Config, t *telemetry, log *slog.Logger) (*failopen.Store, error) 
 				t.storeFailures.WithLabelValues(string(kind)).Inc()
 				if _, before := told.LoadOrStore(home, true); !before {
 					log.Error("links of a home that is not in homes; local rules decide them until a restart with the whole list",
-						"home", home, "kind", string(kind), "error", err)
+						"home", home, "kind", string(kind), "err", err)
 				}
 			},
 			Cleared: t.clears.WithLabelValues(ofLinks).Inc,

@@ -134,7 +134,7 @@ func TestOutages(t *testing.T) {
 				t.Errorf("%d are used after the outage, want about %d", used, before+limit)
 			}
 			log := d.stderr.String()
-			for what, want := range map[string]string{"begin": `local rules decide".*"kind":"(` + o.kinds + `)"`, "end": `store answers again"`} {
+			for what, want := range map[string]string{"begin": `local rules decide".*"kind":"(` + o.kinds + `)","err":"`, "end": `store answers again".*"after":"`} {
 				if n := len(regexp.MustCompile(want).FindAllString(log, -1)); n != 1 {
 					t.Errorf("%d lines of the log tell of its %s, want 1", n, what)
 				}

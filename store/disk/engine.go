@@ -226,7 +226,7 @@ func (e *engine) scan(k kind, from id, yield func(id, []byte) (more bool, err er
 
 func (e *engine) unreadable(err error) error {
 	err = damage(err)
-	e.blamed.Do(func() { e.log.Error("the store cannot be read; keys count from zero meanwhile", "cause", err) })
+	e.blamed.Do(func() { e.log.Error("the store cannot be read; keys count from zero meanwhile", "err", err) })
 	return err
 }
 

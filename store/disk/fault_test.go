@@ -57,7 +57,7 @@ func TestFailingDisk(t *testing.T) {
 			if d := take(t, s, request(3)); d.Degraded {
 				t.Error("degraded although the disk works again")
 			}
-			if n := log.count("is degraded"); n != 1 {
+			if n := log.count("is degraded: counts stand in memory and are not durable err="); n != 1 {
 				t.Errorf("%d log lines say that the store is degraded, want 1", n)
 			}
 			if n := log.count("is healthy"); n != 1 {

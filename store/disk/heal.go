@@ -59,7 +59,7 @@ func (s *Store) degradeLocked(err error) {
 }
 
 func (s *Store) logDegraded(err error) {
-	s.log.Error("the store is degraded: counts stand in memory and are not durable", "cause", err)
+	s.log.Error("the store is degraded: counts stand in memory and are not durable", "err", err)
 }
 
 // heal writes down all that is not durable, with a new instance of the engine, as often as it takes. It returns false if the store
@@ -90,7 +90,7 @@ func (c *committer) heal(lost *batch) bool {
 	}
 	c.degraded.Store(false)
 	c.mu.Unlock()
-	c.log.Info("the store is healthy again: all counts are durable", "after", time.Since(began).Round(time.Millisecond))
+	c.log.Info("the store is healthy again: all counts are durable", "after", time.Since(began).Round(time.Millisecond).String())
 	return true
 }
 
