@@ -46,7 +46,6 @@ type options struct {
 	fleetTime  time.Duration
 	heapKeys   int
 	dir        string
-	sections   []string
 	out        string
 }
 
@@ -72,11 +71,16 @@ func run(ctx context.Context, args []string) error {
 	if flags.NArg() > 0 || o.rounds < 1 {
 		return fmt.Errorf("read flags: want no argument and at least one round")
 	}
-	for _, s := range sections {
-		o.sections = append(o.sections, s.name)
-	}
+	measured := sections
 	if *only != "" {
-		o.sections, o.out = strings.Split(*only, ","), "-"
+		measured, o.out = nil, "-"
+		for name := range strings.SplitSeq(*only, ",") {
+			i := slices.IndexFunc(sections, func(s section) bool { return s.name == name })
+			if i < 0 {
+				return fmt.Errorf("read flags: there is no section %q", name)
+			}
+			measured = append(measured, sections[i])
+		}
 	}
 
 	dir, err := filepath.Abs(o.dir)
@@ -93,14 +97,10 @@ func run(ctx context.Context, args []string) error {
 	}
 	idle := newIdleness()
 	var tables, verdicts strings.Builder
-	for _, name := range o.sections {
-		i := slices.IndexFunc(sections, func(s section) bool { return s.name == name })
-		if i < 0 {
-			return fmt.Errorf("read flags: there is no section %q", name)
-		}
-		table, vs, err := sections[i].measure(ctx, o)
+	for _, s := range measured {
+		table, vs, err := s.measure(ctx, o)
 		if err != nil {
-			return fmt.Errorf("measure %s: %w", name, err)
+			return fmt.Errorf("measure %s: %w", s.name, err)
 		}
 		tables.WriteString(table)
 		for _, v := range vs {

@@ -97,6 +97,14 @@ func TestDocument(t *testing.T) {
 	}
 }
 
+// A name with a slip in it costs no half an hour.
+func TestSectionsAreKnownBeforeAnyIsMeasured(t *testing.T) {
+	err := run(t.Context(), []string{"-only", "memory,dsk", "-rounds", "1", "-memory-time", "1h"})
+	if err == nil || !strings.Contains(err.Error(), `no section "dsk"`) {
+		t.Errorf("%v, want an error that names the section", err)
+	}
+}
+
 // The document of the repository is where the report goes.
 func TestTheDocumentHasTheMarks(t *testing.T) {
 	if _, err := openDocument("../../../docs/benchmarks.md"); err != nil {
