@@ -90,6 +90,12 @@ func (r *Record) HeldTo(owners signpost.Bound) signpost.Bound {
 	return owners
 }
 
+// Entry is what a registry tells of a link to whoever manages it.
+type Entry struct {
+	Record
+	Seen time.Time // when the link was last used, up to a minute behind; the zero time: never
+}
+
 // Registry is where links are registered. It MUST be safe for concurrent use, and every
 // call MUST return by the deadline of its context, with ErrUnavailable if need be. It MUST keep
 // instants to the millisecond.
@@ -106,11 +112,11 @@ type Registry interface {
 	// keeps the first instant. A record that has ended is kept for at least a day, to be shown.
 	Revoke(ctx context.Context, id string, at time.Time) (Record, error)
 
-	// Show returns the record of any link that is kept, live or not, by its ID, and when it was last seen (the zero time: never).
-	Show(ctx context.Context, id string) (Record, time.Time, error)
+	// Show returns the entry of any link that is kept, live or not, by its ID.
+	Show(ctx context.Context, id string) (Entry, error)
 
-	// List returns up to limit records in order of their IDs, from the first one after the ID given.
-	List(ctx context.Context, after string, limit int) ([]Record, error)
+	// List returns up to limit entries in order of their IDs, from the first one after the ID given; "" is before all.
+	List(ctx context.Context, after string, limit int) ([]Entry, error)
 
 	// Seen notes that a link was used. It does not block, and the note may be lost: it is written at
 	// most once a minute a link, apart from the record.

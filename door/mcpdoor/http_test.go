@@ -110,8 +110,8 @@ func TestLinks(t *testing.T) {
 		if b.store.takes() != 4 {
 			t.Errorf("%d takes", b.store.takes())
 		}
-		if _, seen, err := reg.Show(t.Context(), rec.Hash.ID()); err != nil || seen.IsZero() {
-			t.Errorf("last seen %v, %v", seen, err)
+		if shown, err := reg.Show(t.Context(), rec.Hash.ID()); err != nil || shown.Seen.IsZero() {
+			t.Errorf("last seen %v, %v", shown.Seen, err)
 		}
 		if _, err := reg.Revoke(t.Context(), rec.Hash.ID(), t0.Time()); err != nil {
 			t.Fatal(err)

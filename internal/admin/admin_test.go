@@ -219,11 +219,11 @@ func (b brokenLinks) Add(context.Context, link.Record) error { return b.err }
 func (b brokenLinks) Revoke(context.Context, string, time.Time) (link.Record, error) {
 	return link.Record{}, b.err
 }
-func (b brokenLinks) Show(context.Context, string) (link.Record, time.Time, error) {
-	return link.Record{}, time.Time{}, b.err
+func (b brokenLinks) Show(context.Context, string) (link.Entry, error) {
+	return link.Entry{}, b.err
 }
-func (b brokenLinks) List(context.Context, string, int) ([]link.Record, error) { return nil, b.err }
-func (b brokenLinks) Seen(link.Hash, time.Time)                                {}
+func (b brokenLinks) List(context.Context, string, int) ([]link.Entry, error) { return nil, b.err }
+func (b brokenLinks) Seen(link.Hash, time.Time)                               {}
 
 func TestNewRefusesToServeWithoutAToken(t *testing.T) {
 	defer func() {

@@ -99,16 +99,16 @@ func (s *server) reset(r *http.Request, k signpost.Key, before *Key) (int, any, 
 
 // linkKey returns the key of the link that the path names, and what is counted of it.
 func (s *server) linkKey(r *http.Request) (signpost.Key, *Key, error) {
-	rec, _, err := s.find(r)
+	e, err := s.find(r)
 	if err != nil {
 		return signpost.Key{}, nil, err
 	}
-	k := rec.Key()
-	shown, err := s.inspect(r, k, rec.HeldTo(s.Bound()))
+	k := e.Key()
+	shown, err := s.inspect(r, k, e.HeldTo(s.Bound()))
 	if err != nil {
 		return signpost.Key{}, nil, err
 	}
-	shown.Link, shown.Home, shown.LinkState = rec.Hash.ID(), rec.Home, stateOf(rec)
+	shown.Link, shown.Home, shown.LinkState = e.Hash.ID(), e.Home, stateOf(&e.Record)
 	return k, shown, nil
 }
 

@@ -4,14 +4,12 @@
 package admin
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 
@@ -82,7 +80,7 @@ func (s *server) mintLink(r *http.Request) (int, any, error) {
 		return 0, nil, fmt.Errorf("mint link: %w", err)
 	}
 	s.Log.Info("link minted", "link", rec.Hash.ID(), "origin", rec.Origin, "home", rec.Home.String(), "from", r.RemoteAddr)
-	return http.StatusCreated, MintedLink{s.link(rec, time.Time{}), minted.Reveal()}, nil
+	return http.StatusCreated, MintedLink{s.link(link.Entry{Record: rec}), minted.Reveal()}, nil
 }
 
 // record returns the record of the link that is asked for, or a Problem that lists every fault.
@@ -167,53 +165,21 @@ func (s *server) listLinks(r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	records, err := s.Links.List(r.Context(), after, limit+1) // one more tells whether there is a next page
+	entries, err := s.Links.List(r.Context(), after, limit+1) // one more tells whether there is a next page
 	if err != nil {
 		return 0, nil, fmt.Errorf("list links: %w", err)
 	}
 	list := LinkList{Links: []Link{}}
-	if len(records) > limit {
-		records = records[:limit]
-		list.Next = records[limit-1].Hash.ID()
+	if len(entries) > limit {
+		entries = entries[:limit]
+		list.Next = entries[limit-1].Hash.ID()
 	}
-	if origin != "" { // a page can be shorter than its limit; Next tells whether it is the last
-		records = slices.DeleteFunc(records, func(rec link.Record) bool { return rec.Origin != origin })
+	for _, e := range entries {
+		if origin == "" || e.Origin == origin { // a page can be shorter than its limit; Next tells whether it is the last
+			list.Links = append(list.Links, s.link(e))
+		}
 	}
-	shown, err := s.show(r.Context(), records)
-	if err != nil {
-		return 0, nil, fmt.Errorf("list links: %w", err)
-	}
-	list.Links = append(list.Links, shown...)
 	return http.StatusOK, list, nil
-}
-
-// showAtOnce is how many links of a list are looked up at once. A registry can be a continent away.
-const showAtOnce = 200
-
-// show returns links as they are now, without those that were forgotten meanwhile.
-func (s *server) show(ctx context.Context, records []link.Record) (all []Link, _ error) {
-	for page := range slices.Chunk(records, showAtOnce) {
-		found, faults := make([]Link, len(page)), make([]error, len(page))
-		var asked sync.WaitGroup
-		for i := range page {
-			asked.Go(func() {
-				rec, seen, err := s.Links.Show(ctx, page[i].Hash.ID())
-				if faults[i] = err; err == nil {
-					found[i] = s.link(rec, seen)
-				}
-			})
-		}
-		asked.Wait()
-		for i, err := range faults {
-			switch {
-			case err == nil:
-				all = append(all, found[i])
-			case !errors.Is(err, link.ErrUnknown):
-				return nil, err
-			}
-		}
-	}
-	return all, nil
 }
 
 // page reads the query of a list.
@@ -246,38 +212,37 @@ func page(r *http.Request) (after string, limit int, origin link.Origin, err err
 }
 
 func (s *server) showLink(r *http.Request) (int, any, error) {
-	rec, seen, err := s.find(r)
+	e, err := s.find(r)
 	if err != nil {
 		return 0, nil, err
 	}
-	return http.StatusOK, s.link(rec, seen), nil
+	return http.StatusOK, s.link(e), nil
 }
 
 func (s *server) revokeLink(r *http.Request) (int, any, error) {
-	_, seen, err := s.find(r)
+	e, err := s.find(r)
 	if err != nil {
 		return 0, nil, err
 	}
-	rec, err := s.Links.Revoke(r.Context(), r.PathValue("id"), time.Now().UTC().Truncate(time.Millisecond))
-	if err != nil {
+	if e.Record, err = s.Links.Revoke(r.Context(), r.PathValue("id"), time.Now().UTC().Truncate(time.Millisecond)); err != nil {
 		return 0, nil, fmt.Errorf("revoke link: %w", err)
 	}
-	s.Log.Info("link revoked", "link", rec.Hash.ID(), "from", r.RemoteAddr)
-	return http.StatusOK, s.link(rec, seen), nil
+	s.Log.Info("link revoked", "link", e.Hash.ID(), "from", r.RemoteAddr)
+	return http.StatusOK, s.link(e), nil
 }
 
-// find returns the record of the link that the path names, and when it was last seen.
-func (s *server) find(r *http.Request) (link.Record, time.Time, error) {
+// find returns the entry of the link that the path names.
+func (s *server) find(r *http.Request) (link.Entry, error) {
 	id := r.PathValue("id")
 	if !isID(id) {
-		return link.Record{}, time.Time{}, badRequest(errors.New("the path: " + wantID)).
+		return link.Entry{}, badRequest(errors.New("the path: " + wantID)).
 			try("A link itself does not belong in a URL. The command line takes one and sends its ID only.")
 	}
-	rec, seen, err := s.Links.Show(r.Context(), id)
+	e, err := s.Links.Show(r.Context(), id)
 	if err != nil {
-		return link.Record{}, time.Time{}, fmt.Errorf("show link: %w", err)
+		return link.Entry{}, fmt.Errorf("show link: %w", err)
 	}
-	return rec, seen, nil
+	return e, nil
 }
 
 // wantID does not repeat what was sent, which may be a credential.
@@ -287,15 +252,15 @@ func isID(s string) bool {
 	return len(s) == 16 && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-func (s *server) link(rec link.Record, seen time.Time) Link {
+func (s *server) link(e link.Entry) Link {
 	return Link{
-		ID: rec.Hash.ID(), Label: rec.Label, Origin: rec.Origin, State: stateOf(rec),
-		Home: rec.Home, Bound: rec.Bound, HeldTo: rec.HeldTo(s.Bound()),
-		Created: rec.Created, Expires: rec.Expires, Revoked: rec.Revoked, LastSeen: seen,
+		ID: e.Hash.ID(), Label: e.Label, Origin: e.Origin, State: stateOf(&e.Record),
+		Home: e.Home, Bound: e.Bound, HeldTo: e.HeldTo(s.Bound()),
+		Created: e.Created, Expires: e.Expires, Revoked: e.Revoked, LastSeen: e.Seen,
 	}
 }
 
-func stateOf(rec link.Record) string {
+func stateOf(rec *link.Record) string {
 	switch {
 	case !rec.Revoked.IsZero():
 		return "revoked"

@@ -83,12 +83,12 @@ func wantUnknown(t *testing.T, r link.Registry, h link.Hash) {
 
 func wantShown(t *testing.T, r link.Registry, want link.Record) time.Time {
 	t.Helper()
-	got, seen, err := r.Show(t.Context(), want.Hash.ID())
+	got, err := r.Show(t.Context(), want.Hash.ID())
 	if err != nil {
 		t.Fatalf("Show(%s): %v", want.Hash.ID(), err)
 	}
-	wantSame(t, "Show", got, want)
-	return seen
+	wantSame(t, "Show", got.Record, want)
+	return got.Seen
 }
 
 func wantSame(t *testing.T, call string, got, want link.Record) {
@@ -142,7 +142,7 @@ func testUnknown(t *testing.T, r link.Registry) {
 
 	id := rec.Hash.ID()
 	for _, id := range []string{"", link.Mint().Hash().ID(), id[:14], id + "0", id + "00", "zzzzzzzzzzzzzzzz", "../../etc/passwd"} {
-		if _, _, err := r.Show(t.Context(), id); !errors.Is(err, link.ErrUnknown) {
+		if _, err := r.Show(t.Context(), id); !errors.Is(err, link.ErrUnknown) {
 			t.Errorf("Show(%q): %v, want ErrUnknown", id, err)
 		}
 		if _, err := r.Revoke(t.Context(), id, now()); !errors.Is(err, link.ErrUnknown) {
@@ -229,10 +229,15 @@ func testList(t *testing.T, r link.Registry) {
 		t.Fatal(err)
 	}
 	want[3] = revoked
+	used, at := want[7], now().Add(-time.Hour)
+	eventually(t, "a use is noted", func() bool {
+		r.Seen(used.Hash, at) // a note may be lost
+		return wantShown(t, r, used).Equal(at)
+	})
 	slices.SortFunc(want, func(a, b link.Record) int { return slices.Compare(a.Hash[:], b.Hash[:]) })
 
 	for _, limit := range []int{1, 7, 25, 1000} {
-		var got []link.Record
+		var got []link.Entry
 		after := ""
 		for {
 			page, err := r.List(t.Context(), after, limit)
@@ -252,7 +257,10 @@ func testList(t *testing.T, r link.Registry) {
 			t.Fatalf("pages of %d: %d records, want %d", limit, len(got), len(want))
 		}
 		for i := range got {
-			wantSame(t, "List", got[i], want[i])
+			wantSame(t, "List", got[i].Record, want[i])
+			if wasUsed := got[i].Hash == used.Hash; !wasUsed && !got[i].Seen.IsZero() || wasUsed && !got[i].Seen.Equal(at) {
+				t.Errorf("List: last seen %v; only one link was ever used, at %v", got[i].Seen, at)
+			}
 		}
 	}
 
@@ -262,7 +270,7 @@ func testList(t *testing.T, r link.Registry) {
 	if err != nil || len(page) != 1 {
 		t.Fatalf("List after an ID that is not there: %d records, %v", len(page), err)
 	}
-	wantSame(t, "List after an ID that is not there", page[0], want[13])
+	wantSame(t, "List after an ID that is not there", page[0].Record, want[13])
 }
 
 // fill adds n links of a stranger, many at a time, so that a registry that syncs can group them.

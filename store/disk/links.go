@@ -28,20 +28,15 @@ type Links struct {
 	changes chan struct{} // holds a token for the one that adds or revokes; a mutex that can be given up waiting for
 
 	mu    sync.RWMutex
-	known map[id]*knownLink // as they are: what changes a link changes it here
-	tries map[id]time.Time  // try links that may be alive, and until when
-}
-
-type knownLink struct {
-	record link.Record
-	seen   time.Time
+	known map[id]*link.Entry // as they are: what changes a link changes it here
+	tries map[id]time.Time   // try links that may be alive, and until when
 }
 
 func newLinks(s *Store) (*Links, error) {
 	l := &Links{
 		store:   s,
 		changes: make(chan struct{}, 1),
-		known:   make(map[id]*knownLink),
+		known:   make(map[id]*link.Entry),
 		tries:   make(map[id]time.Time),
 	}
 	err := s.scan(tryKind, id{}, func(i id, value []byte) (bool, error) {
@@ -60,10 +55,10 @@ func (l *Links) Resolve(ctx context.Context, h link.Hash) (link.Record, error) {
 	if err != nil {
 		return link.Record{}, err
 	}
-	if k.record.Hash != h || !k.record.Live(time.Now()) {
+	if k.Hash != h || !k.Live(time.Now()) {
 		return link.Record{}, link.ErrUnknown
 	}
-	return k.record, nil
+	return k.Record, nil
 }
 
 // Add implements [link.Registry].
@@ -112,7 +107,7 @@ func (l *Links) add(ctx context.Context, r link.Record, rec record) (signpost.Co
 		l.tries[i] = until
 		records = append(records, record{tryKind.of(i), appendTime(nil, until)})
 	}
-	l.remember(i, &knownLink{record: r})
+	l.remember(i, &link.Entry{Record: r})
 	return l.store.put(records...), nil
 }
 
@@ -143,7 +138,7 @@ func (l *Links) revoke(ctx context.Context, id string, at time.Time) (link.Recor
 	if err != nil {
 		return link.Record{}, signpost.Commit{}, err
 	}
-	r := k.record
+	r := k.Record
 	var records []record
 	if r.Revoked.IsZero() {
 		r.Revoked = at
@@ -161,7 +156,7 @@ func (l *Links) revoke(ctx context.Context, id string, at time.Time) (link.Recor
 		delete(l.tries, i)
 		records = append(records, record{key: tryKind.of(i)})
 	}
-	l.remember(i, &knownLink{record: r, seen: k.seen})
+	l.remember(i, &link.Entry{Record: r, Seen: k.Seen})
 	return r, l.store.put(records...), nil
 }
 
@@ -174,16 +169,16 @@ func durable(ctx context.Context, what string, c signpost.Commit) error {
 }
 
 // Show implements [link.Registry].
-func (l *Links) Show(ctx context.Context, id string) (link.Record, time.Time, error) {
+func (l *Links) Show(ctx context.Context, id string) (link.Entry, error) {
 	k, err := l.byID(ctx, id)
 	if err != nil {
-		return link.Record{}, time.Time{}, fmt.Errorf("show link: %w", err)
+		return link.Entry{}, fmt.Errorf("show link: %w", err)
 	}
-	return k.record, k.seen, nil
+	return *k, nil
 }
 
 // List implements [link.Registry].
-func (l *Links) List(ctx context.Context, after string, limit int) ([]link.Record, error) {
+func (l *Links) List(ctx context.Context, after string, limit int) ([]link.Entry, error) {
 	from, err := firstAfter(after)
 	if err != nil {
 		return nil, fmt.Errorf("list links: %w", err)
@@ -191,20 +186,20 @@ func (l *Links) List(ctx context.Context, after string, limit int) ([]link.Recor
 	if from == nil || limit <= 0 {
 		return nil, nil
 	}
-	records, err := bounded(ctx, l.store, func() (records []link.Record, err error) {
+	all, err := bounded(ctx, l.store, func() (all []link.Entry, err error) {
 		err = l.store.scan(linkKind, *from, func(i id, value []byte) (bool, error) {
-			r, err := parseLink(i, value)
+			e, err := l.store.entry(i, value)
 			if err == nil {
-				records = append(records, r)
+				all = append(all, *e)
 			}
-			return len(records) < limit, err
+			return len(all) < limit, err
 		})
-		return records, err
+		return all, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list links: %w", err)
 	}
-	return records, nil
+	return all, nil
 }
 
 // firstAfter returns the lowest id whose public name is above a name, or nil if there is none.
@@ -231,15 +226,15 @@ func (l *Links) Seen(h link.Hash, at time.Time) {
 	i := linkID(h)
 	l.mu.RLock()
 	k := l.known[i]
-	due := k != nil && k.record.Hash == h && at.Sub(k.seen) >= time.Minute
+	due := k != nil && k.Hash == h && at.Sub(k.Seen) >= time.Minute
 	l.mu.RUnlock()
 	if !due {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if k := l.known[i]; k != nil && at.Sub(k.seen) >= time.Minute {
-		l.known[i] = &knownLink{record: k.record, seen: at}
+	if k := l.known[i]; k != nil && at.Sub(k.Seen) >= time.Minute {
+		l.known[i] = &link.Entry{Record: k.Record, Seen: at}
 		l.store.put(record{seenKind.of(i), appendTime(nil, at)})
 	}
 }
@@ -260,7 +255,7 @@ func (l *Links) begin(ctx context.Context) error {
 func (l *Links) end() { <-l.changes }
 
 // find returns a link from memory or from the disk.
-func (l *Links) find(ctx context.Context, i id) (*knownLink, error) {
+func (l *Links) find(ctx context.Context, i id) (*link.Entry, error) {
 	if l.store.closed.Load() {
 		return nil, fmt.Errorf("%w: %w", link.ErrUnavailable, signpost.ErrClosed)
 	}
@@ -274,7 +269,7 @@ func (l *Links) find(ctx context.Context, i id) (*knownLink, error) {
 }
 
 // byID returns the link of a public name, which is 16 hexadecimal digits.
-func (l *Links) byID(ctx context.Context, text string) (*knownLink, error) {
+func (l *Links) byID(ctx context.Context, text string) (*link.Entry, error) {
 	b, err := hex.DecodeString(text)
 	if err != nil || len(b) != len(name{}) {
 		return nil, link.ErrUnknown
@@ -297,8 +292,8 @@ func (l *Links) byID(ctx context.Context, text string) (*knownLink, error) {
 }
 
 // readLink reads the link that locate finds.
-func (l *Links) readLink(ctx context.Context, locate func() (id, error), names ...name) (*knownLink, error) {
-	found, err := bounded(ctx, l.store, func() (*knownLink, error) {
+func (l *Links) readLink(ctx context.Context, locate func() (id, error), names ...name) (*link.Entry, error) {
+	found, err := bounded(ctx, l.store, func() (*link.Entry, error) {
 		i, err := locate()
 		if err != nil {
 			return nil, err
@@ -312,16 +307,7 @@ func (l *Links) readLink(ctx context.Context, locate func() (id, error), names .
 		if err != nil || len(value) == 0 {
 			return nil, err
 		}
-		r, err := parseLink(i, value)
-		if err != nil {
-			return nil, err
-		}
-		found := &knownLink{record: r}
-		value, err = l.store.value(seenKind.of(i))
-		if err == nil && len(value) > 0 {
-			found.seen, err = parseTime(value)
-		}
-		return found, err
+		return l.store.entry(i, value)
 	})
 	if err != nil {
 		return nil, err
@@ -329,7 +315,7 @@ func (l *Links) readLink(ctx context.Context, locate func() (id, error), names .
 	if found == nil {
 		return nil, link.ErrUnknown
 	}
-	i := linkID(found.record.Hash)
+	i := linkID(found.Hash)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if k := l.known[i]; k != nil { // it is newer, or the same
@@ -340,7 +326,7 @@ func (l *Links) readLink(ctx context.Context, locate func() (id, error), names .
 }
 
 // remember holds a link in memory, in place of any other if there are too many: all can be read. It needs the lock.
-func (l *Links) remember(i id, k *knownLink) {
+func (l *Links) remember(i id, k *link.Entry) {
 	if len(l.known) >= maxCachedLinks && l.known[i] == nil {
 		for other := range l.known {
 			delete(l.known, other)
@@ -384,6 +370,20 @@ func bounded[T any](ctx context.Context, s *Store, read func() (T, error)) (T, e
 	case <-t.C:
 		return none, fmt.Errorf("%w: the disk does not answer", link.ErrUnavailable)
 	}
+}
+
+// entry reads the record of a link, and looks up when the link was last seen.
+func (s *Store) entry(i id, value []byte) (*link.Entry, error) {
+	r, err := parseLink(i, value)
+	if err != nil {
+		return nil, err
+	}
+	e := &link.Entry{Record: r}
+	seen, err := s.value(seenKind.of(i))
+	if err == nil && len(seen) > 0 {
+		e.Seen, err = parseTime(seen)
+	}
+	return e, err
 }
 
 // value returns a record of a link from memory or from the disk.

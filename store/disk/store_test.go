@@ -299,8 +299,8 @@ func TestLinksAreDurable(t *testing.T) {
 				t.Errorf("link %d: %v, want live=%v", i, err, live)
 			}
 		}
-		if _, seen, err := l.Show(t.Context(), records[0].Hash.ID()); err != nil || !seen.Equal(now) {
-			t.Errorf("last seen %v, error %v; want %v", seen, err, now)
+		if shown, err := l.Show(t.Context(), records[0].Hash.ID()); err != nil || !shown.Seen.Equal(now) {
+			t.Errorf("last seen %v, error %v; want %v", shown.Seen, err, now)
 		}
 		if len(l.tries) != 1 {
 			t.Errorf("%d try links alive, want 1", len(l.tries))

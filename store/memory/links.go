@@ -118,21 +118,26 @@ func (l *Links) Revoke(_ context.Context, id string, at time.Time) (link.Record,
 }
 
 // Show implements [link.Registry].
-func (l *Links) Show(_ context.Context, id string) (link.Record, time.Time, error) {
+func (l *Links) Show(_ context.Context, id string) (link.Entry, error) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	e := l.find(id)
 	if e == nil {
-		return link.Record{}, time.Time{}, link.ErrUnknown
+		return link.Entry{}, link.ErrUnknown
 	}
+	return e.show(), nil
+}
+
+func (e *entry) show() link.Entry {
+	shown := link.Entry{Record: e.record}
 	if ms := e.seen.Load(); ms != 0 {
-		return e.record, time.UnixMilli(ms).UTC(), nil
+		shown.Seen = time.UnixMilli(ms).UTC()
 	}
-	return e.record, time.Time{}, nil
+	return shown
 }
 
 // List implements [link.Registry]. It looks at all records, whatever the limit.
-func (l *Links) List(_ context.Context, after string, limit int) ([]link.Record, error) {
+func (l *Links) List(_ context.Context, after string, limit int) ([]link.Entry, error) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	var entries []*entry
@@ -143,11 +148,11 @@ func (l *Links) List(_ context.Context, after string, limit int) ([]link.Record,
 	}
 	slices.SortFunc(entries, func(a, b *entry) int { return bytes.Compare(a.record.Hash[:], b.record.Hash[:]) })
 	entries = entries[:min(len(entries), max(limit, 0))]
-	records := make([]link.Record, len(entries))
+	shown := make([]link.Entry, len(entries))
 	for i, e := range entries {
-		records[i] = e.record
+		shown[i] = e.show()
 	}
-	return records, nil
+	return shown, nil
 }
 
 // Seen implements [link.Registry].

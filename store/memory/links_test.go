@@ -29,7 +29,7 @@ func TestLinksKeepWhatEndedForADay(t *testing.T) {
 			return rec.Hash.ID()
 		}
 		kept := func(id string) bool {
-			_, _, err := links.Show(t.Context(), id)
+			_, err := links.Show(t.Context(), id)
 			if err != nil && !errors.Is(err, link.ErrUnknown) {
 				t.Fatal(err)
 			}
@@ -72,8 +72,8 @@ func TestLinksNoteAUseOnceAMinute(t *testing.T) {
 		{2*time.Minute - time.Millisecond, time.Minute},
 	} {
 		links.Seen(rec.Hash, at.Add(step.use))
-		if _, seen, err := links.Show(t.Context(), rec.Hash.ID()); err != nil || !seen.Equal(at.Add(step.want)) {
-			t.Errorf("used %v after %v: last seen %v, %v; want %v after", step.use, at, seen, err, step.want)
+		if shown, err := links.Show(t.Context(), rec.Hash.ID()); err != nil || !shown.Seen.Equal(at.Add(step.want)) {
+			t.Errorf("used %v after %v: last seen %v, %v; want %v after", step.use, at, shown.Seen, err, step.want)
 		}
 	}
 }

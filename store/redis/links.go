@@ -39,6 +39,8 @@ var (
 	idsSource string
 	//go:embed lua/links/seen.lua
 	seenSource string
+	//go:embed lua/links/uses.lua
+	usesSource string
 	//go:embed lua/links/check.lua
 	checkLinksSource string
 
@@ -47,6 +49,7 @@ var (
 	recordsScript = newScript(recordsSource)
 	idsScript     = newScript(idsSource)
 	seenScript    = newScript(seenSource)
+	usesScript    = newScript(usesSource)
 
 	checkLinksScript = newCheck(checkLinksSource)
 )
@@ -279,25 +282,19 @@ func (l *Links) Revoke(ctx context.Context, id string, at time.Time) (link.Recor
 }
 
 // Show implements [link.Registry].
-func (l *Links) Show(ctx context.Context, id string) (link.Record, time.Time, error) {
-	_, records, err := l.read(ctx, []string{id})
-	if err != nil {
-		return link.Record{}, time.Time{}, unavailable("show link", err)
+func (l *Links) Show(ctx context.Context, id string) (link.Entry, error) {
+	entries, err := l.entries(ctx, []string{id})
+	switch {
+	case err != nil:
+		return link.Entry{}, unavailable("show link", err)
+	case len(entries) == 0:
+		return link.Entry{}, link.ErrUnknown
 	}
-	if len(records) == 0 {
-		return link.Record{}, time.Time{}, link.ErrUnknown
-	}
-	m, err := l.call(ctx, seenScript, []string{l.recordKey(id), l.seenKey(id)}, "", "")
-	if err != nil {
-		return link.Record{}, time.Time{}, unavailable("show link", err)
-	}
-	text, _ := m.ToString()
-	ms, _ := strconv.ParseInt(text, 10, 64)
-	return records[0], instantOf(ms), nil
+	return entries[0], nil
 }
 
 // List implements [link.Registry].
-func (l *Links) List(ctx context.Context, after string, limit int) (all []link.Record, _ error) {
+func (l *Links) List(ctx context.Context, after string, limit int) (all []link.Entry, _ error) {
 	from := "-"
 	if after != "" {
 		from = "(" + after
@@ -315,15 +312,41 @@ func (l *Links) List(ctx context.Context, after string, limit int) (all []link.R
 		if len(ids) == 0 {
 			break
 		}
-		_, page, err := l.read(ctx, ids)
+		page, err := l.entries(ctx, ids)
 		if err != nil {
 			return nil, unavailable("list links", err)
 		}
 		all = append(all, page...)
 		from = "(" + ids[len(ids)-1]
 	}
-	slices.SortFunc(all, func(a, b link.Record) int { return slices.Compare(a.Hash[:], b.Hash[:]) })
+	slices.SortFunc(all, func(a, b link.Entry) int { return slices.Compare(a.Hash[:], b.Hash[:]) })
 	return all, nil
+}
+
+// entries returns those of the entries that are there.
+func (l *Links) entries(ctx context.Context, ids []string) ([]link.Entry, error) {
+	_, records, err := l.read(ctx, ids)
+	if err != nil || len(records) == 0 {
+		return nil, err
+	}
+	keys := make([]string, len(records))
+	for i := range records {
+		keys[i] = l.seenKey(records[i].Hash.ID())
+	}
+	m, err := l.call(ctx, usesScript, keys)
+	if err != nil {
+		return nil, err
+	}
+	uses, err := m.AsStrSlice()
+	if err != nil || len(uses) != len(records) {
+		return nil, fmt.Errorf("the last uses of %d links are %d: %w", len(records), len(uses), errMalformed)
+	}
+	entries := make([]link.Entry, len(records))
+	for i, r := range records {
+		ms, _ := strconv.ParseInt(uses[i], 10, 64)
+		entries[i] = link.Entry{Record: r, Seen: instantOf(ms)}
+	}
+	return entries, nil
 }
 
 // read returns those of the records that are there, and the server's time.
