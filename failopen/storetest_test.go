@@ -26,7 +26,7 @@ func TestStore(t *testing.T) {
 func TestStoreAroundADisk(t *testing.T) {
 	dirs := map[signpost.Store]string{}
 	open := func(t testing.TB, dir string) signpost.Store {
-		in, err := disk.Open(dir, disk.Options{})
+		in, err := disk.Open(dir, disk.Options{CommitTimeout: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ package disk_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/signposthq/signpost"
 	"github.com/signposthq/signpost/link"
@@ -19,7 +20,7 @@ func TestStore(t *testing.T) {
 			dirs := make(map[signpost.Store]string)
 			open := func(t testing.TB, dir string) signpost.Store {
 				t.Helper()
-				s, err := disk.Open(dir, disk.Options{Sync: sync})
+				s, err := disk.Open(dir, disk.Options{Sync: sync, CommitTimeout: time.Minute})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -42,7 +43,7 @@ func TestStore(t *testing.T) {
 
 func TestLinks(t *testing.T) {
 	linktest.Run(t, func(t *testing.T) link.Registry {
-		s, err := disk.Open(t.TempDir(), disk.Options{})
+		s, err := disk.Open(t.TempDir(), disk.Options{CommitTimeout: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -47,6 +47,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// patient are the options of a store that a slow machine does not degrade.
+var patient = disk.Options{CommitTimeout: time.Minute, Logger: slog.New(slog.DiscardHandler)}
+
 func childRequest(k int) signpost.Request {
 	return signpost.Request{
 		Key:   signpost.KeyOf("child", strconv.Itoa(k)),
@@ -57,7 +60,7 @@ func childRequest(k int) signpost.Request {
 
 // child acknowledges each admitted take with the number of its key, once it is durable. It ends by being killed.
 func child(dir string) error {
-	s, err := disk.Open(dir, disk.Options{Logger: slog.New(slog.DiscardHandler)})
+	s, err := disk.Open(dir, patient)
 	if err != nil {
 		return err
 	}
@@ -142,7 +145,7 @@ func TestKilled(t *testing.T) {
 
 func checkCounts(t *testing.T, dir string, acknowledged []int, unknown int) {
 	t.Helper()
-	s, err := disk.Open(dir, disk.Options{Logger: slog.New(slog.DiscardHandler)})
+	s, err := disk.Open(dir, patient)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +195,7 @@ func TestSecondProcess(t *testing.T) {
 // that its counts are not kept, and keeps its hands off those of the other.
 func TestDirectoryReplaced(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
-	first, err := disk.Open(dir, disk.Options{Logger: slog.New(slog.DiscardHandler)})
+	first, err := disk.Open(dir, patient)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ package disk
 import (
 	"encoding/binary"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,13 +30,18 @@ func filesOf(t *testing.T, dir, pattern string) []string {
 	return names
 }
 
-// copyDir copies a store as it lies on the disk, as a crash would leave it.
+// copyDir copies a store as it lies on the disk, as a crash would leave it. The engine may be removing files that it does not need any more.
 func copyDir(t *testing.T, dir string) string {
 	t.Helper()
-	to := t.TempDir()
-	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
+	var to string
+	eventually(t, "every file is copied", func() bool {
+		to = t.TempDir()
+		err := os.CopyFS(to, os.DirFS(dir))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
 	return to
 }
 

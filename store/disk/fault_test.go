@@ -103,7 +103,7 @@ func TestFailingDiskUnderAnyName(t *testing.T) {
 func TestHangingDisk(t *testing.T) {
 	before := runtime.NumGoroutine()
 	dir, disk := t.TempDir(), newFaulty()
-	s := mustOpen(t, dir, Options{files: disk, CommitTimeout: 100 * time.Millisecond})
+	s := mustOpen(t, dir, Options{files: disk, CommitTimeout: soon})
 	take(t, s, request(1))
 	wantHealthy(t, s)
 
@@ -226,6 +226,7 @@ func faultAt(t *testing.T, n int64, lasting bool) bool {
 func TestColdReadFails(t *testing.T) {
 	for _, how := range []string{"error", "hang"} {
 		t.Run(how, func(t *testing.T) {
+			t.Parallel()
 			dir, disk := t.TempDir(), newFaulty()
 			s := mustOpen(t, dir, Options{})
 			for range 60 {
@@ -234,7 +235,7 @@ func TestColdReadFails(t *testing.T) {
 			many(t, s)
 			mustClose(t, s)
 
-			s = mustOpen(t, dir, Options{files: disk, CommitTimeout: 100 * time.Millisecond})
+			s = mustOpen(t, dir, Options{files: disk, CommitTimeout: soon})
 			wantUsed(t, s, 2, 1) // so this one is in memory
 			release := make(chan struct{})
 			disk.set(func(op, name string) error {

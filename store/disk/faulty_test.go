@@ -26,6 +26,9 @@ const patience = 20 * time.Second
 // slow is a commit timeout that a healthy disk never meets, however busy the machine.
 const slow = time.Minute
 
+// soon is the commit timeout of tests in which it runs out. It is so long that what has to be in time is so on a machine that stood still for a second.
+const soon = 2 * time.Second
+
 // t0 is 2026-01-15T10:00:00Z, where a minute and an hour begin.
 const t0 signpost.Instant = 1768471200000
 
