@@ -32,7 +32,7 @@ func echo(_ context.Context, _ *mcp.CallToolRequest, in input) (*mcp.CallToolRes
 
 // A server over HTTP whose callers have links. A program with a disk would keep the links and the counts there.
 func Example() {
-	bound := signpost.MustParseBound("1/day 1 concurrent")
+	bound := signpost.MustParseBound("1/366d 1 concurrent")
 	links := memory.NewLinks()
 	mine := link.Mint()
 	if err := links.Add(context.Background(), link.NewRecord(mine, link.Owner, "example", time.Now())); err != nil {
@@ -112,7 +112,7 @@ func ExampleNewProxy() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	caller := httpdoor.Caller{Key: signpost.KeyOf("link", "ci"), Bound: signpost.MustParseBound("1/day")}
+	caller := httpdoor.Caller{Key: signpost.KeyOf("link", "ci"), Bound: signpost.MustParseBound("1/366d")}
 	proxy, err := mcpdoor.NewProxy(signpost.New(memory.New(memory.Options{}), signpost.Options{}), mcpdoor.ProxyOptions{
 		Identify: func(*http.Request) (httpdoor.Caller, error) { return caller, nil }, // or httpdoor.Links
 		Upstream: server,

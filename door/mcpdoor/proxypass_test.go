@@ -68,25 +68,39 @@ func TestProxyFloods(t *testing.T) {
 	b := &bench{t: t, store: newStore()}
 	b.url = startProxy(t, b.store, s.URL, "5/min", mcpdoor.ProxyOptions{Guard: signpost.MustParseBound("1/366d"),
 		Observe: func(e mcpdoor.Event) { outcomes <- e.Outcome }})
+	observed := func(want httpdoor.Outcome) {
+		t.Helper()
+		if got := <-outcomes; got != want {
+			t.Errorf("observed %s, want %s", got, want)
+		}
+	}
 	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 	b.post("alice", "", ping)
+	observed(httpdoor.Uncounted)
 	if _, body := b.post("alice", "", ping); !strings.Contains(body, `"id":1,"error":{"code":429,`) {
 		t.Errorf("a flood is answered %s", body)
 	}
+	observed(mcpdoor.Flooded)
 	if res, body := b.post("alice", "", `{"jsonrpc":"2.0","method":"notifications/progress"}`); res.StatusCode != 202 || body != "" {
 		t.Errorf("a notification too many is answered %d %s", res.StatusCode, body)
 	}
+	observed(mcpdoor.Flooded)
 	if res, body := b.post("alice", "", `{"jsonrpc":"2.0","id":1,"result":{}}`); res.StatusCode != 202 || body != "" {
 		t.Errorf("a response too many is answered %d %s", res.StatusCode, body)
 	}
+	observed(mcpdoor.Flooded)
 	if len(rec.seen()) != 1 {
 		t.Errorf("the server was sent %q", rec.seen())
 	}
-	for _, body := range []string{`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, callMessage("2", "echo")} {
+	for body, outcome := range map[string]httpdoor.Outcome{
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`: httpdoor.Uncounted,
+		callMessage("2", "echo"): httpdoor.Admitted,
+	} {
 		before := len(rec.seen())
 		if b.post("alice", "", body); len(rec.seen()) != before+1 {
 			t.Errorf("%s was not forwarded", body)
 		}
+		observed(outcome)
 	}
 	r := b.request(t.Context(), "")
 	r.Method = http.MethodDelete
@@ -98,11 +112,7 @@ func TestProxyFloods(t *testing.T) {
 	if res, body := b.do(r); res.StatusCode != 429 || !strings.Contains(body, `"id":null`) {
 		t.Errorf("GET is answered %d %s", res.StatusCode, body)
 	}
-	for _, want := range []httpdoor.Outcome{httpdoor.Uncounted, mcpdoor.Flooded, mcpdoor.Flooded, mcpdoor.Flooded, httpdoor.Uncounted, httpdoor.Admitted, mcpdoor.Flooded} {
-		if got := <-outcomes; got != want {
-			t.Errorf("observed %s, want %s", got, want)
-		}
-	}
+	observed(mcpdoor.Flooded)
 }
 
 // Fields of sessions and of resumption pass both ways, and each event as it is said.
