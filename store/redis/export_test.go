@@ -80,6 +80,16 @@ func ReadWhile(l *Links, id string, pushed func()) bool {
 	return kept && ok && r.sure(&l.known, l.known.now())
 }
 
+// GoneWhile has a record be read, and then be found gone while something happens. It reports whether it still serves.
+func GoneWhile(l *Links, id string, meanwhile func()) bool {
+	ReadWhile(l, id, func() {})
+	lookup, asked := l.known.look(id), l.known.now()
+	meanwhile()
+	l.known.gone(lookup, asked)
+	_, ok := l.known.get(id)
+	return ok
+}
+
 // Forget has a push say that a record has changed, and Lost that the connection is lost which pushes come by.
 func Forget(l *Links, id string) { l.known.forget(id) }
 func Lost(l *Links)              { l.known.doubt() }

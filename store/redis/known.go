@@ -143,12 +143,13 @@ func (k *known) doubt() {
 	k.epoch++
 }
 
-// gone ends a lookup of a record that is not there. What was read of it before never serves again.
-func (k *known) gone(r *lookup) {
+// gone ends a lookup of a record that was not there when it was asked for. What was read of it before never serves again, whatever was pushed
+// meanwhile.
+func (k *known) gone(r *lookup, asked time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.lookups, r)
-	if !r.outdated {
+	if k.records[r.id].read <= asked {
 		delete(k.records, r.id)
 	}
 }

@@ -210,7 +210,7 @@ func (l *Links) find(ctx context.Context, id string) (r remembered, _ error) {
 			}
 			return r, err
 		case len(records) == 0:
-			l.known.gone(lookup)
+			l.known.gone(lookup, asked)
 			return r, link.ErrUnknown
 		}
 		// The server looked at its clock at some instant since it was asked. Were that taken for the first of them, links would end early.

@@ -414,6 +414,25 @@ func TestLinksThatChangeAsTheyAreRead(t *testing.T) {
 	}
 }
 
+// What is found to be gone serves no more, though the connection ends as it is asked for. What was minted and read since then does.
+func TestLinksThatAreGoneAsTheyAreRead(t *testing.T) {
+	l := openLinks(t, redis.Options{URL: redistest.Start(t).URL()})
+	for name, c := range map[string]struct {
+		meanwhile func()
+		serves    bool
+	}{
+		"nothing":             {func() {}, false},
+		"the link":            {func() { redis.Forget(l, "the link") }, false},
+		"the connection ends": {func() { redis.Lost(l) }, false},
+		"it is read again":    {func() { redis.ReadWhile(l, "the link", func() {}) }, true},
+	} {
+		if serves := redis.GoneWhile(l, "the link", c.meanwhile); serves != c.serves {
+			t.Errorf("%s: serves=%v, want %v", name, serves, c.serves)
+		}
+		redis.Forget(l, "the link")
+	}
+}
+
 func TestLinksOfARestrictedUser(t *testing.T) {
 	server := redistest.Start(t)
 	allow(server, allowed+" "+allowedLinks)
