@@ -23,13 +23,14 @@ type Proxy struct {
 	lost    atomic.Bool
 	mute    atomic.Bool
 	muted   atomic.Int64
-	asked   atomic.Int64 // pieces on their way to the server, or there
-	reached atomic.Int64
 	ended   chan struct{}
 	wg      sync.WaitGroup
 
 	mu  sync.Mutex
 	cut chan struct{} // closed by Cut
+
+	sending sync.Mutex // held while a command is handed to the server and counted
+	reached map[string]int
 }
 
 // NewProxy returns a network to a server's address that is perfect until it is told otherwise.
@@ -39,7 +40,7 @@ func NewProxy(t testing.TB, target string) *Proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{Addr: l.Addr().String(), ended: make(chan struct{}), cut: make(chan struct{})}
+	p := &Proxy{Addr: l.Addr().String(), ended: make(chan struct{}), cut: make(chan struct{}), reached: map[string]int{}}
 	p.Point(target)
 	p.wg.Go(func() {
 		for {
@@ -79,9 +80,12 @@ func (p *Proxy) Cut() {
 	p.cut = make(chan struct{})
 }
 
-// Asked returns how many pieces clients have sent to the server, and how many of those have reached it. What was answered is in the
-// first for certain, and may not be in the second yet.
-func (p *Proxy) Asked() (sent, reached int64) { return p.asked.Load(), p.reached.Load() }
+// Reached returns how often a command has reached the server, which need not have read it. What was answered is counted for certain.
+func (p *Proxy) Reached(command string) int {
+	p.sending.Lock()
+	defer p.sending.Unlock()
+	return p.reached[command]
+}
 
 // HasLost reports whether anything was dropped by Lose.
 func (p *Proxy) HasLost() bool { return p.dropped.Load() }
@@ -104,8 +108,12 @@ func (p *Proxy) carry(client net.Conn) {
 	defer server.Close()
 	var both sync.WaitGroup
 	var dead atomic.Bool
-	both.Go(func() { p.copy(counted{server, p}, client, client, &dead) })
-	both.Go(func() { p.copy(client, server, &answers{in: bufio.NewReader(server), proxy: p}, &dead) })
+	both.Go(func() {
+		p.copy(server, client, &values{in: bufio.NewReader(client), drops: dropsNothing}, &dead, p.hand)
+	})
+	both.Go(func() {
+		p.copy(client, server, &values{in: bufio.NewReader(server), drops: p.drops}, &dead, net.Conn.Write)
+	})
 	done := make(chan struct{})
 	go func() { both.Wait(); close(done) }()
 	select {
@@ -119,16 +127,19 @@ func (p *Proxy) carry(client net.Conn) {
 	<-done
 }
 
-// counted is a connection to the server.
-type counted struct {
-	net.Conn
-	proxy *Proxy
-}
-
-func (c counted) Write(data []byte) (int, error) {
-	c.proxy.asked.Add(1)
-	defer c.proxy.reached.Add(1)
-	return c.Conn.Write(data)
+// hand writes to a server, and counts what is a command.
+func (p *Proxy) hand(server net.Conn, data []byte) (int, error) {
+	command := commandOf(data)
+	if command == "" {
+		return server.Write(data)
+	}
+	p.sending.Lock()
+	defer p.sending.Unlock()
+	n, err := server.Write(data)
+	if err == nil {
+		p.reached[command]++
+	}
+	return n, err
 }
 
 type chunk struct {
@@ -137,7 +148,7 @@ type chunk struct {
 }
 
 // copy carries what is read in data from one connection to the other.
-func (p *Proxy) copy(to, from net.Conn, in io.Reader, dead *atomic.Bool) {
+func (p *Proxy) copy(to, from net.Conn, in io.Reader, dead *atomic.Bool, write func(net.Conn, []byte) (int, error)) {
 	chunks := make(chan chunk, 10_000)
 	var late sync.WaitGroup
 	late.Go(func() {
@@ -149,7 +160,7 @@ func (p *Proxy) copy(to, from net.Conn, in io.Reader, dead *atomic.Bool) {
 			case <-p.ended:
 			}
 			wait.Stop()
-			if _, err := to.Write(c.data); err != nil {
+			if _, err := write(to, c.data); err != nil {
 				from.Close()
 			}
 		}

@@ -14,7 +14,6 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -69,26 +68,34 @@ func (s *Server) begin() {
 	s.Restart()
 }
 
-// ports that were given out, as one that is free now may be given twice before it is used.
-var ports sync.Map
-
-// freePort finds a port below those that the system gives to whoever asks for any: nobody takes it while its server is down. A node of
-// a Cluster has a second port 10000 above.
+// freePort finds a port below those that the system gives to whoever asks for any, so that nobody takes it while its server is down. Until the test
+// ends it holds the same port of UDP, which no server here uses, so that no other test is given it. A node of a Cluster has a second port
+// 10000 above.
 func freePort(t testing.TB) string {
 	t.Helper()
 	for range 100 {
 		port := 10000 + rand.IntN(10000)
-		if _, given := ports.LoadOrStore(port, true); given {
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		held, err := net.ListenPacket("udp", addr)
+		if err != nil {
 			continue
 		}
-		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-		if l, err := net.Listen("tcp", addr); err == nil {
-			l.Close()
+		if isFree(addr) && isFree(net.JoinHostPort("127.0.0.1", strconv.Itoa(port+10000))) {
+			t.Cleanup(func() { held.Close() })
 			return addr
 		}
+		held.Close()
 	}
 	t.Fatal("no free port")
 	return ""
+}
+
+func isFree(addr string) bool {
+	l, err := net.Listen("tcp", addr)
+	if err == nil {
+		l.Close()
+	}
+	return err == nil
 }
 
 // Restart starts a server that has ended, empty unless its settings keep something, and returns when it answers.

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 const slots = 16384
@@ -24,15 +25,15 @@ func Cluster(t testing.TB, n int, settings ...string) []*Server {
 }
 
 // ClusterOfPairs starts a Cluster of n masters and a replica of each, in the same order. The replica of a master that is lost takes
-// its place within about two seconds.
+// its place a moment after settings of --cluster-node-timeout say so: not soon without any, as a machine that is busy is no reason to.
 func ClusterOfPairs(t testing.TB, n int, settings ...string) (masters, replicas []*Server) {
 	t.Helper()
-	return cluster(t, n, n, append([]string{"--cluster-node-timeout", "1000", "--repl-diskless-sync-delay", "0"}, settings...))
+	return cluster(t, n, n, append([]string{"--repl-diskless-sync-delay", "0"}, settings...))
 }
 
 func cluster(t testing.TB, n, copies int, settings []string) (masters, replicas []*Server) {
 	t.Helper()
-	settings = append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-require-full-coverage", "no"}, settings...)
+	settings = append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "30000", "--cluster-require-full-coverage", "no"}, settings...)
 	var nodes []*Server
 	for range n + copies {
 		nodes = append(nodes, Start(t, settings...))
@@ -88,9 +89,9 @@ func (s *Server) IsMaster() bool {
 // MasterSet is what Sentinels of this package call the servers that they look after.
 const MasterSet = "main"
 
-// Sentinels starts a master with two replicas, and three Sentinels that look after them: within about two seconds of
-// the loss of the master, one of the replicas takes its place.
-func Sentinels(t testing.TB) (servers, sentinels []*Server) {
+// Sentinels starts a master with two replicas, and three Sentinels that look after them: about a second after the master has been silent
+// for a while, one of the replicas takes its place.
+func Sentinels(t testing.TB, silent time.Duration) (servers, sentinels []*Server) {
 	t.Helper()
 	master := Start(t, "--repl-diskless-sync-delay", "0")
 	servers = []*Server{master}
@@ -102,7 +103,7 @@ func Sentinels(t testing.TB) (servers, sentinels []*Server) {
 		replica.Eventually("the replica follows its master", replica.follows)
 	}
 	for range 3 {
-		sentinels = append(sentinels, startSentinel(t, host, port))
+		sentinels = append(sentinels, startSentinel(t, host, port, silent))
 	}
 	for _, s := range sentinels {
 		s.Eventually("the Sentinel knows all others", func() bool {
@@ -113,13 +114,13 @@ func Sentinels(t testing.TB) (servers, sentinels []*Server) {
 	return servers, sentinels
 }
 
-func startSentinel(t testing.TB, host, port string) *Server {
+func startSentinel(t testing.TB, host, port string, silent time.Duration) *Server {
 	t.Helper()
 	s := &Server{t: t, dir: t.TempDir(), Addr: freePort(t)}
 	_, own, _ := net.SplitHostPort(s.Addr)
 	file := filepath.Join(s.dir, "sentinel.conf") // which a Sentinel rewrites
-	text := fmt.Sprintf("port %s\nbind 127.0.0.1\ndir %s\nsentinel monitor %s %s %s 2\nsentinel down-after-milliseconds %s 1000\nsentinel failover-timeout %s 4000\n",
-		own, s.dir, MasterSet, host, port, MasterSet, MasterSet)
+	text := fmt.Sprintf("port %s\nbind 127.0.0.1\ndir %s\nsentinel monitor %s %s %s 2\nsentinel down-after-milliseconds %s %d\nsentinel failover-timeout %s 4000\n",
+		own, s.dir, MasterSet, host, port, MasterSet, silent.Milliseconds(), MasterSet)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/signposthq/signpost"
 	"github.com/signposthq/signpost/internal/redistest"
@@ -49,10 +48,10 @@ func TestBatch(t *testing.T) {
 	take(t, s, request("warm", "5/min"))
 
 	// Every other take is of one link, and they differ in bounds and costs.
-	takes := several(t, 30, "mixed", "3/day 9/week 1 concurrent")
+	takes := several(t, 30, "mixed", "3/183d 9/366d 1 concurrent")
 	for i, a := range takes {
 		if i%2 == 1 {
-			a.q = request("shared", "5/day 100/week")
+			a.q = request("shared", "5/183d 100/366d")
 		}
 		if i%3 == 1 {
 			a.q.Cost = 2
@@ -110,7 +109,7 @@ func TestBatchesForm(t *testing.T) {
 		for i := range callers {
 			made.Go(func() {
 				<-begin
-				q := request(fmt.Sprint("link ", i%links), fmt.Sprintf("%d/day", 100+i%links))
+				q := request(fmt.Sprint("link ", i%links), fmt.Sprintf("%d/366d", 100+i%links))
 				d, _, err := s.Take(t.Context(), q)
 				if err != nil {
 					t.Error(err)
@@ -143,7 +142,7 @@ func TestBatchOfFaultyKeys(t *testing.T) {
 		keys, _ := server.Do("KEYS", "*").AsStrSlice()
 		return keys
 	}
-	takes := several(t, 12, "faulty", "5/min")
+	takes := several(t, 12, "faulty", "5/366d")
 	spoil := map[int]func(string){
 		3: func(name string) { server.Do("DEL", name); server.Do("LPUSH", name, "x") },
 		7: func(name string) { server.Do("SET", name, "of another format") },
@@ -207,7 +206,7 @@ func TestBatchThatWaits(t *testing.T) {
 	}
 
 	server.Do("CONFIG", "SET", "maxmemory", "1")
-	takes = several(t, 9, "full", "5/min")
+	takes = several(t, 9, "full", "5/366d")
 	server.Eventually("the server is reached again", func() bool {
 		_, _, err := s.Peek(t.Context(), takes[0].q)
 		return err == nil
@@ -236,11 +235,16 @@ func TestBatchThatCannotLeave(t *testing.T) {
 	for _, a := range takes {
 		a.ctx = short
 	}
+	var leave sync.WaitGroup
 	together(s, takes, func() {
 		server.Freeze()
 		redis.Doubt(s)
-		time.AfterFunc(200*time.Millisecond, cancel)
+		leave.Go(func() {
+			server.Eventually("all wait by themselves", func() bool { return redis.Inside(s) >= int64(len(takes)) })
+			cancel()
+		})
 	})
+	leave.Wait()
 	for i, a := range takes {
 		if !errors.Is(a.err, signpost.ErrNotCharged) {
 			t.Errorf("take %d: %v, want one that was not sent", i, a.err)
@@ -261,7 +265,7 @@ func TestBatchOfSlots(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	takes := several(t, 9, "slots", "2/min")
+	takes := several(t, 9, "slots", "2/366d")
 	together(s, takes, func() {})
 	for i, a := range takes {
 		if a.err != nil || !a.d.Admitted || used(t, s, a.q) != 1 {
@@ -275,7 +279,7 @@ func TestBatchOfSlots(t *testing.T) {
 	// It is not asked for that again.
 	nodes[0].Forget()
 	var made sync.WaitGroup
-	for range 100 {
+	for range 30 { // all together fewer than would step back from the pipeline
 		for _, a := range takes {
 			made.Go(func() { take(t, s, a.q) })
 		}

@@ -78,13 +78,13 @@ func TestFactsAreOfCounts(t *testing.T) {
 	if d := take(t, s, q); !d.Admitted {
 		t.Error("a key that this process has reset is refused")
 	}
-	q = request("lengths", "3/day")
+	q = request("lengths", "3/100d")
 	q.Cost = 3
 	take(t, s, q)
 	if take(t, s, q).Admitted {
 		t.Fatal("6 of 3 were admitted")
 	}
-	q.Bound = signpost.MustParseBound("3/366d") // which began before that day
+	q.Bound = signpost.MustParseBound("3/366d") // which began before that
 	if d := take(t, s, q); !d.Admitted || d.Windows()[0].Used != 3 {
 		t.Errorf("a window of another length in the same place: admitted=%v, %d used", d.Admitted, d.Windows()[0].Used)
 	}
@@ -96,11 +96,16 @@ func TestFactsTellTheTime(t *testing.T) {
 	s := open(t, redis.Options{URL: server.URL()})
 	q := request("time", "1/366d")
 	take(t, s, q)
-	first := take(t, s, q)
 	const pause = 100 * time.Millisecond
-	d, refused := redis.RefuseLate(s, q, -pause)
-	if late := d.At.Sub(first.At); !refused || late < pause || first.RetryAfter()-d.RetryAfter() != late {
-		t.Errorf("%v later: refused %v and decided %v later, with a wait of %v after one of %v", pause, refused, late, d.RetryAfter(), first.RetryAfter())
+	var first, d signpost.Decision
+	server.Eventually("it is refused without a question", func() bool {
+		first = take(t, s, q)
+		refused := false
+		d, refused = redis.RefuseLate(s, q, -pause)
+		return refused
+	})
+	if late := d.At.Sub(first.At); late < pause || first.RetryAfter()-d.RetryAfter() != late {
+		t.Errorf("%v later: decided %v later, with a wait of %v after one of %v", pause, late, d.RetryAfter(), first.RetryAfter())
 	}
 }
 
@@ -193,7 +198,7 @@ func TestConcurrencyIsNoFact(t *testing.T) {
 			t.Errorf("10 takes at the concurrency were %d commands", n)
 		}
 		s.Release(d.Lease)
-		server.Eventually("the lease is back", func() bool { return server.Calls("zrem") == 1 })
+		server.Eventually("the lease is back", func() bool { return server.Calls("zrem") > 0 })
 	}
 }
 

@@ -138,18 +138,19 @@ func sentinelURL(sentinels []*redistest.Server) string {
 // master. What the old one had not passed on is lost: the excess is counted, and bounded.
 func TestSentinelFailover(t *testing.T) {
 	for _, how := range []struct {
-		name  string
-		begin func(master *redistest.Server, sentinels []*redistest.Server)
-		end   func(master *redistest.Server)
-		kinds []failopen.Kind
+		name    string
+		timeout time.Duration
+		begin   func(master *redistest.Server, sentinels []*redistest.Server)
+		end     func(master *redistest.Server)
+		kinds   []failopen.Kind
 	}{
-		{"killed", func(m *redistest.Server, _ []*redistest.Server) { m.Kill() }, nil, []failopen.Kind{failopen.Connection}},
-		{"frozen", func(m *redistest.Server, _ []*redistest.Server) { m.Freeze() }, (*redistest.Server).Thaw, []failopen.Kind{failopen.Timeout}},
-		{"asked", func(_ *redistest.Server, s []*redistest.Server) { s[1].Do("SENTINEL", "FAILOVER", redistest.MasterSet) }, nil, handover},
+		{"killed", liveness, func(m *redistest.Server, _ []*redistest.Server) { m.Kill() }, nil, []failopen.Kind{failopen.Connection}},
+		{"frozen", failoverTimeout, func(m *redistest.Server, _ []*redistest.Server) { m.Freeze() }, (*redistest.Server).Thaw, []failopen.Kind{failopen.Timeout}},
+		{"asked", liveness, func(_ *redistest.Server, s []*redistest.Server) { s[1].Do("SENTINEL", "FAILOVER", redistest.MasterSet) }, nil, handover},
 	} {
 		t.Run(how.name, func(t *testing.T) {
-			servers, sentinels := redistest.Sentinels(t)
-			s, e := guardWithin(t, failoverTimeout, redis.Options{URL: sentinelURL(sentinels)})
+			servers, sentinels := redistest.Sentinels(t, time.Second)
+			s, e := guardWithin(t, how.timeout, redis.Options{URL: sentinelURL(sentinels)})
 			const limit = 3000
 			requests := many(5, fmt.Sprintf("%d/366d", limit))
 			c := gather(t, s, 4, requests)
@@ -200,18 +201,19 @@ func TestSentinelFailover(t *testing.T) {
 // the Cluster as if nothing had happened.
 func TestClusterFailover(t *testing.T) {
 	for _, how := range []struct {
-		name  string
-		begin func(master, replica *redistest.Server)
-		end   func(master *redistest.Server)
-		kinds []failopen.Kind
+		name    string
+		timeout time.Duration
+		begin   func(master, replica *redistest.Server)
+		end     func(master *redistest.Server)
+		kinds   []failopen.Kind
 	}{
-		{"killed", func(m, _ *redistest.Server) { m.Kill() }, nil, []failopen.Kind{failopen.Connection}},
-		{"frozen", func(m, _ *redistest.Server) { m.Freeze() }, (*redistest.Server).Thaw, []failopen.Kind{failopen.Timeout, failopen.Connection}},
-		{"asked", func(_, r *redistest.Server) { r.Do("CLUSTER", "FAILOVER") }, nil, handover},
+		{"killed", liveness, func(m, _ *redistest.Server) { m.Kill() }, nil, []failopen.Kind{failopen.Connection}},
+		{"frozen", failoverTimeout, func(m, _ *redistest.Server) { m.Freeze() }, (*redistest.Server).Thaw, []failopen.Kind{failopen.Timeout, failopen.Connection}},
+		{"asked", liveness, func(_, r *redistest.Server) { r.Do("CLUSTER", "FAILOVER") }, nil, handover},
 	} {
 		t.Run(how.name, func(t *testing.T) {
-			masters, replicas := redistest.ClusterOfPairs(t, 3)
-			s, e := guardWithin(t, failoverTimeout, redis.Options{URL: masters[0].URL() + "?addr=" + masters[1].Addr + "&addr=" + masters[2].Addr})
+			masters, replicas := redistest.ClusterOfPairs(t, 3, "--cluster-node-timeout", "1000")
+			s, e := guardWithin(t, how.timeout, redis.Options{URL: masters[0].URL() + "?addr=" + masters[1].Addr + "&addr=" + masters[2].Addr})
 			const limit = 2000
 			requests := many(12, fmt.Sprintf("%d/366d", limit))
 			lost := masters[1].Addr
@@ -248,7 +250,7 @@ func TestClusterFailover(t *testing.T) {
 			if total > 2*limit {
 				t.Errorf("%d admitted of a key with a limit of %d", total, limit)
 			}
-			if healed > 5*time.Second {
+			if healed > liveness {
 				t.Errorf("takes were counted %v after the promotion", healed)
 			}
 			e.only(t, how.kinds...)
@@ -277,7 +279,7 @@ func TestClusterDown(t *testing.T) {
 			return redistest.Cluster(t, 3, "--cluster-require-full-coverage", "yes", "--cluster-node-timeout", "1000")
 		}, 1},
 		{"most masters lost", func() []*redistest.Server {
-			masters, _ := redistest.ClusterOfPairs(t, 3)
+			masters, _ := redistest.ClusterOfPairs(t, 3, "--cluster-node-timeout", "1000")
 			return masters
 		}, 2},
 	} {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/signposthq/signpost"
 	"github.com/signposthq/signpost/internal/redistest"
@@ -149,7 +150,7 @@ func epochOf(node *redistest.Server) string {
 func TestSameOnEveryTopology(t *testing.T) {
 	single := redistest.Start(t)
 	masters, _ := redistest.ClusterOfPairs(t, 3)
-	_, sentinels := redistest.Sentinels(t)
+	_, sentinels := redistest.Sentinels(t, time.Minute)
 	opens := map[string]func(testing.TB) signpost.Store{
 		"memory": func(testing.TB) signpost.Store { return memory.New(memory.Options{}) },
 	}
@@ -165,6 +166,6 @@ func TestSameOnEveryTopology(t *testing.T) {
 
 // Through Sentinels a store is what it is otherwise.
 func TestSentinels(t *testing.T) {
-	_, sentinels := redistest.Sentinels(t)
+	_, sentinels := redistest.Sentinels(t, time.Minute)
 	storetest.Run(t, contract(redis.Options{URL: sentinelURL(sentinels)}))
 }

@@ -84,10 +84,7 @@ func TestTLS(t *testing.T) {
 
 	refused := func(name string, o redis.Options, want string) {
 		t.Helper()
-		s, err := redis.Open(t.Context(), o)
-		if err == nil {
-			s.Close()
-		}
+		err := refusalOf(t, o)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "TLS") {
 			t.Errorf("%s: error %v, want one that says %q", name, err, want)
 		}
@@ -126,7 +123,7 @@ func TestProtectedMode(t *testing.T) {
 		s.Close()
 	}
 	_, port, _ := net.SplitHostPort(server.Addr)
-	_, err := redis.Open(t.Context(), redis.Options{URL: "redis://" + net.JoinHostPort(ownAddress(t), port)})
+	err := refusalOf(t, redis.Options{URL: "redis://" + net.JoinHostPort(ownAddress(t), port)})
 	if !errors.Is(err, signpost.ErrStoreAuth) || !strings.Contains(err.Error(), "protected mode") || !strings.Contains(err.Error(), "give the server a password") {
 		t.Errorf("error %v, want ErrStoreAuth and what to do", err)
 	}

@@ -11,7 +11,7 @@ import (
 	"testing/iotest"
 )
 
-func TestAnswers(t *testing.T) {
+func TestValues(t *testing.T) {
 	const (
 		before = "%2\r\n+server\r\n$5\r\nredis\r\n+proto\r\n:3\r\n"
 		push   = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$3\r\n>a\n\r\n"
@@ -25,14 +25,26 @@ func TestAnswers(t *testing.T) {
 			}
 			p := &Proxy{}
 			p.Mute(mute)
-			a := &answers{in: bufio.NewReader(iotest.OneByteReader(strings.NewReader(said))), proxy: p}
-			got, err := io.ReadAll(iotest.OneByteReader(a))
+			v := &values{in: bufio.NewReader(iotest.OneByteReader(strings.NewReader(said))), drops: p.drops}
+			got, err := io.ReadAll(iotest.OneByteReader(v))
 			if err != nil || string(got) != want {
 				t.Errorf("mute=%v, of %q: %q, error %v; want %q", mute, said, got, err, want)
 			}
 			if n := p.Muted(); mute && n != strings.Count(said, "invalidate") || !mute && n != 0 {
 				t.Errorf("mute=%v, of %q: %d pushes were dropped", mute, said, n)
 			}
+		}
+	}
+}
+
+func TestCommandOf(t *testing.T) {
+	for value, want := range map[string]string{
+		"*1\r\n$4\r\nPING\r\n":                           "PING",
+		"*3\r\n$7\r\nevalsha\r\n$2\r\nab\r\n$1\r\n0\r\n": "EVALSHA",
+		"*0\r\n": "", "*1\r\n:1\r\n": "", "+OK\r\n": "", "*2\r\n*1\r\n$1\r\na\r\n": "", "GET / HTTP/1.1\r\nHost: x\r\n\r\n": "", "": "",
+	} {
+		if got := commandOf([]byte(value)); got != want {
+			t.Errorf("%q is the command %q, want %q", value, got, want)
 		}
 	}
 }
