@@ -158,7 +158,7 @@ func TestHomesCloseAtOnce(t *testing.T) {
 func TestOneGuardAroundAll(t *testing.T) {
 	met := map[string]int{}
 	var mu sync.Mutex
-	s, err := failopen.New(open(t), failopen.Options{Hooks: failopen.Hooks{
+	s, err := failopen.New(open(t), failopen.Options{Timeout: time.Minute, Hooks: failopen.Hooks{
 		Degraded: func(slice string, _ failopen.Kind, _ error) {
 			t.Errorf("an outage of %q, which nothing would end", slice)
 		},
