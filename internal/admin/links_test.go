@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/signposthq/signpost"
@@ -296,4 +297,26 @@ func TestAPageIsOneQuestion(t *testing.T) {
 	if registry.asked != 1 {
 		t.Errorf("the registry was asked %d times", registry.asked)
 	}
+}
+
+// hangingLinks is a registry that never answers.
+type hangingLinks struct{ link.Registry }
+
+func (hangingLinks) Show(ctx context.Context, _ string) (link.Entry, error) {
+	<-ctx.Done()
+	return link.Entry{}, fmt.Errorf("%w: %w", link.ErrUnavailable, ctx.Err())
+}
+
+// A registry that hangs makes nobody wait longer than the command line does.
+func TestARegistryThatHangsIsUnavailable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := admin.New(admin.Options{Token: token, Links: hangingLinks{}, Store: memory.New(memory.Options{}), Bound: signpost.DefaultBound})
+		w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/v1/links/0123456789abcdef", nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		begun := time.Now()
+		api.ServeHTTP(w, r)
+		if took := time.Since(begun); w.Code != 503 || took != 5*time.Second {
+			t.Errorf("%d %s after %v, want 503 after 5 s", w.Code, w.Body, took)
+		}
+	})
 }

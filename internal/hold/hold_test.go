@@ -61,6 +61,37 @@ func TestLapse(t *testing.T) {
 	}
 }
 
+// Work that ends while its lease is being renewed gives the renewal up, and the lease back at once.
+func TestEndWhileRenewing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slow{memory.New(memory.Options{}), make(chan struct{}, 1)}
+		l := signpost.New(s, signpost.Options{})
+		var h hold.Hold
+		h.Begin(l, take(t, l).Lease)
+		<-s.renewing
+		h.End()
+		synctest.Wait()
+		if !take(t, l).Admitted {
+			t.Error("the lease waits for a renewal that nobody needs")
+		}
+	})
+}
+
+// A renewal that does not come back is given up in time for another one.
+func TestARenewalThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slow{memory.New(memory.Options{}), make(chan struct{}, 100)}
+		l := signpost.New(s, signpost.Options{})
+		var h hold.Hold
+		h.Begin(l, take(t, l).Lease)
+		time.Sleep(signpost.LeaseLife - time.Second)
+		if n := len(s.renewing); n < 2 {
+			t.Errorf("%d renewals before the lease would have ended, want another try", n)
+		}
+		h.End()
+	})
+}
+
 // A lease that is neglected is renewed no more, whether or not a renewal is under way, and ends by itself.
 func TestNeglect(t *testing.T) {
 	for _, underWay := range []bool{false, true} {
