@@ -177,7 +177,7 @@ func (r *remote) completeID(cmd *cobra.Command, _ []string, digits string) ([]co
 	links, _ := startingWith(ctx, c, digits, 50)
 	var ids []cobra.Completion
 	for _, l := range links {
-		ids = append(ids, cobra.CompletionWithDesc(l.ID, strings.TrimSpace(l.State+" "+l.Label)))
+		ids = append(ids, cobra.CompletionWithDesc(l.ID, strings.TrimSpace(l.State+" "+label(&l))))
 	}
 	return ids, cobra.ShellCompDirectiveNoFileComp
 }

@@ -8,6 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -44,7 +47,7 @@ func writeLink(w io.Writer, l *admin.Link) {
 		bound = "its own"
 	}
 	fmt.Fprintf(w, "ID\t%s\n", l.ID)
-	fmt.Fprintf(w, "Label\t%s\n", cmp.Or(l.Label, "-"))
+	fmt.Fprintf(w, "Label\t%s\n", cmp.Or(label(l), "-"))
 	fmt.Fprintf(w, "State\t%s\n", l.State)
 	fmt.Fprintf(w, "Origin\t%s\n", l.Origin)
 	if !l.Home.IsZero() {
@@ -64,5 +67,13 @@ func called(l *admin.Link) string {
 	if l.Label == "" {
 		return l.ID
 	}
-	return l.ID + " (" + l.Label + ")"
+	return l.ID + " (" + label(l) + ")"
+}
+
+// label returns the label of a link for a terminal. The admin API takes printable text alone, but links are minted in programs too.
+func label(l *admin.Link) string {
+	if strings.ContainsFunc(l.Label, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(l.Label)
+	}
+	return l.Label
 }

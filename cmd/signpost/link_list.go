@@ -60,7 +60,7 @@ With --json, each page of the answer is a JSON object on a line of its own.`,
 // writeRows writes links as rows of a table, one a link.
 func writeRows(w io.Writer, links []admin.Link) {
 	for _, l := range links {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.ID, l.State, l.Origin, cmp.Or(l.Home.String(), "-"), cmp.Or(l.Label, "-"),
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.ID, l.State, l.Origin, cmp.Or(l.Home.String(), "-"), cmp.Or(label(&l), "-"),
 			l.HeldTo, utc(l.Created, "-"), utc(l.Expires, "never"), utc(l.LastSeen, "never"))
 	}
 }

@@ -54,6 +54,17 @@ func TestLinkMint(t *testing.T) {
 	}
 }
 
+// A label can come from a program, and so from anybody.
+func TestLabelsDoNothingToATerminal(t *testing.T) {
+	o := newOperator(t)
+	o.add("a\tb\n\x1b[2J", 0xb0)
+	for _, args := range [][]string{{"link", "list"}, {"link", "show", "b000"}, {"__complete", "link", "show", "b"}, {"link", "revoke", "b000"}} {
+		if r := o.run(args...); r.err != nil || !strings.Contains(r.stdout, `"a\tb\n\x1b[2J"`) || strings.ContainsAny(r.stdout, "\x1b") {
+			t.Errorf("signpost %s: %v, %q", strings.Join(args, " "), r.err, r.stdout)
+		}
+	}
+}
+
 func TestLinkListAndShow(t *testing.T) {
 	o := newOperator(t)
 	same(t, "no links", o.ok("link", "list"), "ID  STATE  ORIGIN  HOME  LABEL  HELD TO  CREATED  EXPIRES  LAST SEEN\n")
