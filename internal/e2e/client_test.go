@@ -8,6 +8,7 @@ package e2e_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -73,6 +74,8 @@ func (a answer) into(t testing.TB, v any) {
 	}
 }
 
+func (a answer) isDegraded() bool { return a.header.Get("X-Signpost-RateLimit") == "degraded" }
+
 // counters returns the names of the fields of an answer that tell of one caller's counts.
 func (a answer) counters() []string {
 	var names []string
@@ -87,13 +90,19 @@ func (a answer) counters() []string {
 
 func bearer(link string) []string { return []string{"Authorization", "Bearer " + link} }
 
-// manage asks the admin API.
+// manage asks the admin API, and asks again if a machine or a disk that stood still made the store too slow.
 func (d *daemon) manage(t testing.TB, method, path string, in, out any) {
 	t.Helper()
-	text, err := d.admin.Do(t.Context(), method, path, in)
-	if err != nil {
-		t.Fatalf("%s %s: %v", method, path, err)
-	}
+	var text []byte
+	eventually(t, "the store answers "+method+" "+path, func() (answered bool) {
+		var p *admin.Problem
+		var err error
+		text, err = d.admin.Do(t.Context(), method, path, in)
+		if answered = !errors.As(err, &p) || p.Status != http.StatusServiceUnavailable; answered && err != nil {
+			t.Fatalf("%s %s: %v", method, path, err)
+		}
+		return answered
+	})
 	if err := json.Unmarshal(text, out); err != nil {
 		t.Fatalf("%s %s answers %q: %v", method, path, text, err)
 	}

@@ -61,7 +61,7 @@ func killUnderLoad(t *testing.T) {
 			t.Fatal("a second first link")
 		}
 		for _, c := range callers {
-			extra += c.settle(t, d)
+			extra += c.settle(t, d, true)
 		}
 		r.settle(t, d)
 	}
@@ -69,6 +69,7 @@ func killUnderLoad(t *testing.T) {
 	for _, caller := range callers {
 		caller.fill(t, c, d)
 	}
+	wantFewDegraded(t, callers)
 	t.Logf("%d kills, %d links minted; %d requests were counted whose answer did not arrive", kills, r.minted, extra)
 }
 
@@ -167,7 +168,7 @@ func stopUnderLoad(t *testing.T, sync string) {
 
 		d = serve(t, settings...)
 		for _, c := range callers {
-			if counted := c.settle(t, d); counted != 0 {
+			if counted := c.settle(t, d, false); counted != 0 {
 				t.Errorf("%s: %d more were counted than answered", c.bound, counted)
 			}
 		}
@@ -179,6 +180,7 @@ func stopUnderLoad(t *testing.T, sync string) {
 	for _, caller := range callers {
 		caller.fill(t, c, d)
 	}
+	wantFewDegraded(t, callers)
 }
 
 // One directory belongs to one daemon, as long as that lives.
