@@ -105,7 +105,7 @@ func (r DurableRun) Do(d Durable) (DurableFigures, error) {
 }
 
 // spread runs n goroutines over the callers, each on a share of its own, or all on the one caller that there is, until
-// the time is over; with no time, once over every caller.
+// the time is over, and each at least once; with no time, once over every caller.
 func spread(n int, callers []Caller, d time.Duration, do func(*Caller) error) DurableFigures {
 	var (
 		mu    sync.Mutex
@@ -118,7 +118,7 @@ func spread(n int, callers []Caller, d time.Duration, do func(*Caller) error) Du
 		if d == 0 {
 			return done == share
 		}
-		return time.Since(begin) >= d
+		return done > 0 && time.Since(begin) >= d
 	}
 	for g := range n {
 		wg.Go(func() {
