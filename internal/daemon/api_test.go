@@ -231,7 +231,7 @@ func TestAPIPathsAndMethods(t *testing.T) {
 
 // One link has one count, whichever way it is asked about.
 func TestDoorAndAPIShareTheCount(t *testing.T) {
-	d := start(t, "BOUNDS_LINKS=10/day")
+	d := start(t, "BOUNDS_LINKS=10/366d")
 	for range 3 {
 		wantStatus(t, "door", ask(t, "GET", d.Door+"/read/welcome", "", bearer(d.Link)...), 200)
 	}

@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -139,12 +138,7 @@ func TestReloadOfCostsOfTools(t *testing.T) {
 
 // A server that does not answer is told apart, counted and logged once.
 func TestServerOfMCPThatIsAway(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Close()
-	d := start(t, "MCP=http://"+l.Addr().String(), "MCP_EXPENSIVE=*", "BOUNDS_LINKS=10/365d 1 concurrent")
+	d := start(t, "MCP="+nowhere, "MCP_EXPENSIVE=*", "BOUNDS_LINKS=10/365d 1 concurrent")
 	for range 3 {
 		got := callTool(t, d.Door, d.Link, "quick")
 		wantStatus(t, "call", got, 200)
