@@ -43,6 +43,10 @@ func TestCountsAndLinksSurviveRestartAndKill(t *testing.T) {
 	if err := os.Chmod(tokenFile, 0o644); err != nil { // as a restored backup has it
 		t.Fatal(err)
 	}
+	eventually(t, "all is durable", func() bool {
+		_, text := ask("GET", first.Admin+"/readyz", "", "")
+		return text == "ok\n"
+	})
 	first.signal(t, syscall.SIGKILL)
 	first.exit(t)
 

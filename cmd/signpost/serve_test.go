@@ -93,6 +93,12 @@ func (c *child) signal(t *testing.T, s os.Signal) {
 	}
 }
 
+// says waits until the log has a text so often. It goes through a pipe, and can come after what was asked later.
+func (c *child) says(t *testing.T, text string, times int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("the log says %d times %q", times, text), func() bool { return strings.Count(c.log.String(), text) == times })
+}
+
 // running is what a daemon says about itself with --json.
 type running struct {
 	*child
@@ -316,9 +322,8 @@ func TestSIGHUPReloads(t *testing.T) {
 	write("store: memory\nbounds: {links: 5/fortnight}\nexpnsive: []\n")
 	reload("failed")
 	take(1, 429)
-	if log := s.log.String(); !strings.Contains(log, `signpost.yaml:2: bounds.links`) || !strings.Contains(log, `signpost.yaml:3: expnsive`) {
-		t.Errorf("the log does not name the faults:\n%s", log)
-	}
+	s.says(t, `signpost.yaml:2: bounds.links`, 1)
+	s.says(t, `signpost.yaml:3: expnsive`, 1)
 
 	write("store: disk\nupstream: http://127.0.0.1:1\nbounds: {links: 9/365d, strangers: 0/365d}\n")
 	reload("ok")
@@ -326,16 +331,12 @@ func TestSIGHUPReloads(t *testing.T) {
 	take(1, 429)
 	wantAnswer(t, "the upstream is still the sample", 429, "GET", s.Door+"/read/welcome", s.Link, "")
 	reload("ok")
-	if log := s.log.String(); strings.Count(log, `"fields":["store","upstream"]`) != 2 {
-		t.Errorf("the log does not say at each reload what waits for a restart:\n%s", log)
-	}
+	s.says(t, `"fields":["store","upstream"]`, 2) // at each reload
 	wantAnswer(t, "and what it has by default", 429, "POST", s.Door+"/try", "", "")
 
 	write("store: memory\nmcp: http://127.0.0.1:1\nmcp_expensive: [a]\n") // right after a restart, and not before
 	reload("failed")
-	if log := s.log.String(); !strings.Contains(log, "while these changes wait for a restart: mcp: configuration has a fault") {
-		t.Errorf("the log does not say why a file with mcp lacks mcp:\n%s", log)
-	}
+	s.says(t, "while these changes wait for a restart: mcp: configuration has a fault", 1)
 
 	write("store: memory\nbounds: {links: 0/365d}\n")
 	reload("ok")

@@ -130,9 +130,7 @@ func TestFleetWithoutItsServer(t *testing.T) {
 		t.Errorf("%d used after the outage, want at least the 40 of it", used.Windows[0].Used)
 	}
 	for what, want := range map[string]string{"degrading": "local rules decide", "healing": "store answers again"} {
-		if !strings.Contains(a.stderr.String(), want) {
-			t.Errorf("the log has no line on %s", what)
-		}
+		eventually(t, "the log has a line on "+what, func() bool { return strings.Contains(a.stderr.String(), want) })
 	}
 }
 

@@ -152,6 +152,7 @@ func TestGreetingSaysThatNothingIsExpensive(t *testing.T) {
 	} {
 		d := spawn(t, signpost(t, nil, tt.args...))
 		greeting := greetingOf(t, d)
+		d.started(t)
 		const note = " is expensive, so the concurrency of a bound refuses nothing at the door"
 		if said, logged := strings.Contains(greeting, note), strings.Contains(d.stderr.String(), note); said != tt.want || logged != tt.want {
 			t.Errorf("signpost %s: said %v, logged %v, want %v:\n%s", strings.Join(tt.args, " "), said, logged, tt.want, greeting)

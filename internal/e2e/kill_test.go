@@ -192,6 +192,7 @@ func TestSecondDaemonOnOneDirectory(t *testing.T) {
 	c := newClient(t)
 	for i := range 3 {
 		if i == 2 {
+			eventually(t, "all is durable", func() bool { return ready(c.ask(t, "GET", first.Admin+"/readyz", "")) == "ok" })
 			first.kill(t)
 			first = serve(t, onDisk(dir)...)
 		}

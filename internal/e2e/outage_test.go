@@ -206,6 +206,7 @@ func TestEvictionIsTold(t *testing.T) {
 	for policy, want := range map[string]bool{"allkeys-lru": true, "noeviction": false} {
 		server := redistest.Start(t, "--maxmemory-policy", policy)
 		d := serve(t, "STORE="+server.URL())
+		d.started(t)
 		if told := strings.Contains(d.stderr.String(), "evict"); told != want {
 			t.Errorf("%s: told of eviction: %s", policy, strconv.FormatBool(told))
 		}

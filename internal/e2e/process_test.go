@@ -142,6 +142,12 @@ func (p *process) firstLine(t testing.TB) string {
 	return line
 }
 
+// started waits until the log says that the daemon serves: what it wrote before is there then, though the greeting was read first.
+func (p *process) started(t testing.TB) {
+	t.Helper()
+	eventually(t, "the log says that it started", func() bool { return strings.Contains(p.stderr.String(), `"msg":"start"`) })
+}
+
 // buffer is an output that is read while it is written.
 type buffer struct {
 	mu  sync.Mutex
