@@ -23,8 +23,8 @@ var wrong = []time.Duration{0, 3 * time.Second, -3 * time.Second, 7 * time.Minut
 // topologies are where a fleet can keep its count.
 var topologies = map[string]func(testing.TB) string{
 	"single": func(t testing.TB) string { return redistest.Start(t).URL() },
-	"cluster": func(t testing.TB) string { // of three masters with a replica each; a machine that is busy is no reason to fail over
-		masters, _ := redistest.ClusterOfPairs(t, 3, "--cluster-node-timeout", "30000")
+	"cluster": func(t testing.TB) string { // of three masters with a replica each
+		masters, _ := redistest.ClusterOfPairs(t, 3)
 		return masters[0].URL()
 	},
 }
