@@ -230,6 +230,17 @@ func TestAPIPathsAndMethods(t *testing.T) {
 }
 
 // One link has one count, whichever way it is asked about.
+func TestWhoTakesThroughTheAPIIsSeen(t *testing.T) {
+	d := start(t)
+	if links := ask(t, "GET", d.Admin+"/v1/links", "", bearer(adminToken)...); strings.Contains(links.body, "lastSeen") {
+		t.Fatalf("used before it was: %s", links.body)
+	}
+	wantStatus(t, "take", ask(t, "POST", d.API+"/v1/take", fmt.Sprintf(`{"link":%q}`, d.Link)), 200)
+	eventually(t, "the link was seen", func() bool {
+		return strings.Contains(ask(t, "GET", d.Admin+"/v1/links", "", bearer(adminToken)...).body, `"lastSeen":"`)
+	})
+}
+
 func TestDoorAndAPIShareTheCount(t *testing.T) {
 	d := start(t, "BOUNDS_LINKS=10/366d")
 	for range 3 {

@@ -204,8 +204,17 @@ func TestSampleBehindTheDoor(t *testing.T) {
 	} {
 		wantStatus(t, shape.what, ask(t, "POST", d.Door+"/edit/milk", shape.body, bearer(d.Link)...), 422)
 	}
+	wantStatus(t, "a long name", ask(t, "POST", d.Door+"/remember/"+strings.Repeat("a", 101), "", bearer(d.Link)...), 422)
 	wantStatus(t, "the longest markdown", ask(t, "POST", d.Door+"/edit/milk", strings.Repeat("\U0001f95b", 262_144), bearer(d.Link)...), 200)
 	wantStatus(t, "one byte more than the longest body", ask(t, "POST", d.Door+"/edit/milk", strings.Repeat("a", 4*262_144+1), bearer(d.Link)...), 413)
+}
+
+// A listener reads no more of a header than a caller of ours needs, whoever sends it.
+func TestNobodySendsALargeHeader(t *testing.T) {
+	d := start(t)
+	for _, url := range []string{d.Door, d.API, d.Admin} {
+		wantStatus(t, url, ask(t, "GET", url+"/", "", "X-Long", strings.Repeat("a", 128<<10)), 431)
+	}
 }
 
 func TestWhoMayNotPass(t *testing.T) {

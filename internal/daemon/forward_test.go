@@ -60,18 +60,27 @@ func TestNoUpgradeButWebSocket(t *testing.T) {
 }
 
 func TestUpstreamThatUpgradesUnasked(t *testing.T) {
-	up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
-		conn, _, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
+	for _, fields := range []string{"", "Connection: Upgrade\r\nUpgrade: h2c\r\n"} {
+		ended := make(chan error, 1)
+		up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+			io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\n"+fields+"\r\n")
+			_, err = conn.Read(make([]byte, 1))
+			ended <- err
+		})
+		d := start(t, "UPSTREAM="+up)
+		if resp := exchange(t, d, "GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer "+d.Link+"\r\n\r\n"); resp.StatusCode != 502 {
+			t.Errorf("%q: status %d, want 502", fields, resp.StatusCode)
 		}
-		io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\n\r\n")
-		conn.Close()
-	})
-	d := start(t, "UPSTREAM="+up)
-	if resp := exchange(t, d, "GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer "+d.Link+"\r\n\r\n"); resp.StatusCode != 502 {
-		t.Errorf("status %d, want 502", resp.StatusCode)
+		if err := <-ended; err != io.EOF {
+			t.Errorf("%q: the connection to the upstream is left: %v", fields, err)
+		}
 	}
 }
 

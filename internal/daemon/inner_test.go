@@ -419,6 +419,19 @@ func TestEveryEndIsInTheLog(t *testing.T) {
 	}
 }
 
+// fullLinks is a registry with no place for another try link.
+type fullLinks struct{ link.Registry }
+
+func (fullLinks) Add(context.Context, link.Record) error { return link.ErrFull }
+
+func TestNoPlaceForAnotherTryLink(t *testing.T) {
+	w, c := httptest.NewRecorder(), Default()
+	mintTryLink(fullLinks{}, &c).ServeHTTP(w, httptest.NewRequest("POST", tryPath, nil))
+	if w.Code != 503 || w.Header().Get("Retry-After") != "60" || strings.Contains(w.Body.String(), "sp_") {
+		t.Errorf("%d, %v, %s; want 503 with Retry-After: 60 and no link", w.Code, w.Header(), w.Body)
+	}
+}
+
 // slowLinks is a registry that answers when it is too late.
 type slowLinks struct{ link.Registry }
 
