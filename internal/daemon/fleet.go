@@ -113,7 +113,8 @@ func guarded(home string, inner signpost.Store, c *Config, outages *outages, t *
 		log = log.With("home", home)
 	}
 	down := t.serversDown.WithLabelValues(home)
-	spoilt := seldom{began: time.Now()}
+	spoilt, dropped := seldom{began: time.Now()}, seldom{began: time.Now()}
+	var untold atomic.Int64 // keys whose counts were dropped since the log has said so
 	return failopen.New(inner, failopen.Options{
 		Timeout: c.StoreTimeout, Cheap: c.DegradedCheap, Expensive: c.DegradedExpensive,
 		Hooks: failopen.Hooks{
@@ -136,7 +137,9 @@ func guarded(home string, inner signpost.Store, c *Config, outages *outages, t *
 			Cleared: t.clears.WithLabelValues(ofLinks).Inc,
 			DebtDropped: func(keys int, cause error) {
 				t.debtDropped.Add(float64(keys))
-				log.Warn("counts of an outage will not reach the store", "keys", keys, "err", cause)
+				if untold.Add(int64(keys)); dropped.now() {
+					log.Warn("counts of an outage will not reach the store", "keys", untold.Swap(0), "err", cause)
+				}
 			},
 		},
 	})

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/signposthq/signpost"
+	"github.com/signposthq/signpost/failopen"
 	"github.com/signposthq/signpost/store/memory"
 )
 
@@ -48,6 +49,44 @@ func TestSpoiltKeysInTheLog(t *testing.T) {
 		}
 		if none.at("") != nil {
 			t.Errorf("an outage: %v", none.at(""))
+		}
+	})
+}
+
+// away is a store that nobody can reach.
+type away struct{ signpost.Store }
+
+func (away) Take(context.Context, signpost.Request) (signpost.Decision, signpost.Commit, error) {
+	return signpost.Decision{}, signpost.Commit{}, fmt.Errorf("%w: %w", signpost.ErrUnreachable, signpost.ErrNotCharged)
+}
+
+// In an outage with more keys than the fallback holds, counts are dropped all the time, and the log does not grow with that.
+func TestDroppedDebtInTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		telemetry, outages := newTelemetry(Build{}), &outages{causes: map[part]error{}}
+		s, err := guarded("", away{memory.New(memory.Options{})}, &Config{}, outages, telemetry, slog.New(slog.NewTextHandler(&log, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		const minutes, keys = 3, 5 * failopen.DefaultFallbackKeys
+		for minute := range minutes {
+			for i := range keys {
+				q := signpost.Request{Key: signpost.KeyOf("test", fmt.Sprint(minute, i)), Bound: signpost.DefaultBound()}
+				if d, _, err := s.Take(t.Context(), q); err != nil || !d.Admitted || !d.Degraded {
+					t.Fatalf("take: admitted=%v, degraded=%v, error %v", d.Admitted, d.Degraded, err)
+				}
+			}
+			time.Sleep(time.Minute)
+		}
+		text := log.String()
+		if n := strings.Count(text, "will not reach the store"); n != minutes {
+			t.Errorf("in %d minutes the log has %d lines on counts that were dropped:\n%s", minutes, n, text)
+		}
+		// The first line of each minute is of what was dropped until then.
+		if want := fmt.Sprintf("keys=%d", keys); !strings.Contains(text, want) {
+			t.Errorf("no line has %s:\n%s", want, text)
 		}
 	})
 }
