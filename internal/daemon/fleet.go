@@ -72,6 +72,7 @@ func openShared(ctx context.Context, c *Config, t *telemetry, log *slog.Logger) 
 	}
 	warnOfEviction(ctx, inner, log)
 	outages := &outages{causes: map[part]error{}}
+	outages.watch(links, log)
 	elsewhere, err := strays(c, t, log)
 	if err != nil {
 		return opened{}, errors.Join(err, links.Close(), inner.Close())
@@ -188,6 +189,7 @@ func (b bundle) Close() error { return errors.Join(b.counts.Close(), b.links.Clo
 type outages struct {
 	mu     sync.Mutex
 	causes map[part]error
+	links  error // why they cannot be read
 }
 
 // part is a server of a home, as its store names it.
@@ -205,6 +207,28 @@ func (o *outages) end(p part) {
 	delete(o.causes, p)
 }
 
+// watch tells of the registry. Its server may count nothing, if every link has a home.
+func (o *outages) watch(links *redis.Links, log *slog.Logger) {
+	set := func(cause error) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.links = cause
+	}
+	links.Watch(func(cause error) {
+		set(cause)
+		log.Error("links cannot be read; those that were read before go on for a while, others are turned away", "err", cause)
+	}, func(after time.Duration) {
+		set(nil)
+		log.Info("links can be read again", "after", after.Round(time.Millisecond).String())
+	})
+}
+
+func (o *outages) ofLinks() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.links
+}
+
 // at returns why a server of a home does not answer, or nil.
 func (o *outages) at(home string) error {
 	o.mu.Lock()
@@ -219,7 +243,7 @@ func (o *outages) at(home string) error {
 
 // checks tell of each home by itself.
 func (o *outages) checks(c *Config) []admin.Check {
-	all := []admin.Check{{Name: "store", Err: func() error { return o.at("") }}}
+	all := []admin.Check{{Name: "store", Err: func() error { return o.at("") }}, {Name: "links", Err: o.ofLinks}}
 	for _, h := range c.Homes {
 		all = append(all, admin.Check{Name: "home:" + h.Home.String(), Err: func() error { return o.at(h.Home.String()) }})
 	}

@@ -150,6 +150,16 @@ func TestHomes(t *testing.T) {
 	if status, _ := ask(inUS, unread); status != http.StatusServiceUnavailable {
 		t.Errorf("a link that was never read: %d, want 503", status)
 	}
+	// No count is missing then, and whoever runs the daemon hears of it all the same.
+	eventually(t, "readyz tells of links", func() bool { return ready(c.ask(t, "GET", inUS.Admin+"/readyz", "")) == "degraded: links" })
+	if metrics := c.ask(t, "GET", inUS.Admin+"/metrics", "", bearer(adminToken)...).body; !strings.Contains(metrics, "signpost_degraded 1\n") {
+		t.Error("the metrics do not tell of the registry")
+	}
+	registry.Restart()
+	eventually(t, "links can be read again", func() bool { return ready(c.ask(t, "GET", inUS.Admin+"/readyz", "")) == "ok" })
+	for _, want := range []string{"links cannot be read; ", "links can be read again"} {
+		eventually(t, "the log says "+want, func() bool { return strings.Count(inUS.stderr.String(), want) == 1 })
+	}
 }
 
 // ready returns what /readyz says, without the "ok, " of a daemon that serves in spite of it.

@@ -39,6 +39,11 @@ type known struct {
 	asleep atomic.Bool
 	fell   chan struct{} // holds one when asleep has become true
 
+	telling sync.Mutex // lets asleep change only as it is told
+	lost    func(cause error)
+	found   func(after time.Duration)
+	since   time.Duration // when it fell asleep
+
 	mu      sync.RWMutex
 	late    map[string]struct{} // IDs of records that are read again and that nobody has the patience to wait for any more
 	epoch   uint64              // counts the connections that were lost: what was pushed meanwhile, nobody knows
@@ -70,6 +75,7 @@ func (r *remembered) live(h link.Hash, now time.Duration) (link.Record, error) {
 func (k *known) init() {
 	k.began, k.records, k.lookups = time.Now(), make(map[string]remembered), make(map[*lookup]struct{})
 	k.fell, k.late = make(chan struct{}, 1), make(map[string]struct{})
+	k.lost, k.found = func(error) {}, func(time.Duration) {}
 }
 
 func (k *known) now() time.Duration { return time.Since(k.began) }
@@ -184,14 +190,27 @@ func (k *known) isLate(id string, found <-chan answer) {
 	}()
 }
 
-// rest leaves the server alone.
-func (k *known) rest() {
-	if !k.asleep.Swap(true) {
-		select {
-		case k.fell <- struct{}{}:
-		default: // it fell before, and wake goes on
-		}
+// rest leaves the server alone, because of an error.
+func (k *known) rest(cause error) {
+	k.telling.Lock()
+	defer k.telling.Unlock()
+	if k.asleep.Swap(true) {
+		return
 	}
+	k.since = k.now()
+	k.lost(cause)
+	select {
+	case k.fell <- struct{}{}:
+	default: // it fell before, and wake goes on
+	}
+}
+
+// rested ends rest.
+func (k *known) rested() {
+	k.telling.Lock()
+	defer k.telling.Unlock()
+	k.asleep.Store(false)
+	k.found(k.now() - k.since)
 }
 
 // wake asks a server that did not answer until it does, whenever that happens, until Close.
@@ -209,7 +228,7 @@ func (l *Links) wake() {
 				return
 			}
 			if _, _, err := l.read(l.ctx, []string{"check"}); err == nil {
-				l.known.asleep.Store(false)
+				l.known.rested()
 			}
 		}
 	}

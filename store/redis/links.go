@@ -115,6 +115,14 @@ func OpenLinks(ctx context.Context, o Options) (*Links, error) {
 	return l, nil
 }
 
+// Watch has outages of the registry told from now on, for logs and health: lost when it does not answer, found when it does again. They
+// alternate, must not block, and must not call the Links.
+func (l *Links) Watch(lost func(cause error), found func(after time.Duration)) {
+	l.known.telling.Lock()
+	defer l.known.telling.Unlock()
+	l.known.lost, l.known.found = lost, found
+}
+
 // Close ends the registry: every call is link.ErrUnavailable from then on.
 func (l *Links) Close() error {
 	if l.closed.Swap(true) {
@@ -205,8 +213,8 @@ func (l *Links) find(ctx context.Context, id string) (r remembered, _ error) {
 		switch {
 		case err != nil:
 			l.known.end(lookup)
-			if !ofRecord(err) {
-				l.known.rest()
+			if !ofRecord(err) && !l.closed.Load() {
+				l.known.rest(err)
 			}
 			return r, err
 		case len(records) == 0:

@@ -6,6 +6,7 @@ package redis_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"sync"
@@ -207,6 +208,35 @@ func TestLinksWithoutServer(t *testing.T) {
 				return errors.Is(err, link.ErrUnknown)
 			})
 		})
+	}
+}
+
+// An outage of the registry is told once, and so is its end; a registry that is closed has none.
+func TestOutagesOfTheRegistryAreTold(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	l := openImpatient(t, redis.Options{URL: server.URL()})
+	told := make(chan string, 100)
+	l.Watch(func(cause error) { told <- fmt.Sprint("lost: ", cause) }, func(time.Duration) { told <- "found" })
+	for range 2 {
+		server.Kill()
+		for range 10 {
+			if err := resolve(t, l, link.Record{Hash: link.Mint().Hash()}); !errors.Is(err, link.ErrUnavailable) {
+				t.Fatalf("resolve without a server: %v, want ErrUnavailable", err)
+			}
+		}
+		if got := <-told; !strings.HasPrefix(got, "lost: ") || !strings.Contains(got, "unreachable") {
+			t.Fatalf("told %q, want that the server is unreachable", got)
+		}
+		server.Restart()
+		if got := <-told; got != "found" {
+			t.Fatalf("told %q, want the end", got)
+		}
+	}
+	l.Close()
+	resolve(t, l, link.Record{Hash: link.Mint().Hash()})
+	if len(told) > 0 {
+		t.Errorf("told %q as well", <-told)
 	}
 }
 
