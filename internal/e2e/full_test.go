@@ -152,7 +152,7 @@ func TestFullDisk(t *testing.T) {
 		if take() {
 			degraded++
 		}
-		return degraded == 100
+		return degraded == 20
 	})
 	onFullDisk("it is ready, and says that it is degraded", func() bool {
 		a := c.ask(t, "GET", d.Admin+"/readyz", "")

@@ -130,12 +130,17 @@ func TestStoppedUnderLoad(t *testing.T) {
 	for _, sync := range []string{"always", "off"} {
 		t.Run("sync "+sync, func(t *testing.T) {
 			t.Parallel()
-			stopUnderLoad(t, sync)
+			for attempt := 1; stopUnderLoad(t, sync); attempt++ {
+				if attempt == 3 {
+					t.Fatal("each time the disk was too slow for a daemon that stops")
+				}
+			}
 		})
 	}
 }
 
-func stopUnderLoad(t *testing.T, sync string) {
+// stopUnderLoad reports whether the disk was slower than a daemon that stops waits for it, which then promises nothing.
+func stopUnderLoad(t *testing.T, sync string) (slow bool) {
 	const rounds = 2
 	up := startUpstream(t)
 	settings := onDisk(t.TempDir(), "UPSTREAM="+up.URL, "EXPENSIVE=/hang", "SYNC="+sync)
@@ -162,7 +167,9 @@ func stopUnderLoad(t *testing.T, sync string) {
 		l.stop()
 		up.letGo(t)
 		crowd.end(http.StatusOK)
-		if code := d.wait(t); code != 0 {
+		if code := d.wait(t); code == 1 && strings.Contains(d.stderr.String(), "count is not durable: the disk does not answer") {
+			return true
+		} else if code != 0 {
 			t.Fatalf("exit code %d:\n%s", code, d.stderr.String())
 		}
 
@@ -181,6 +188,7 @@ func stopUnderLoad(t *testing.T, sync string) {
 		caller.fill(t, c, d)
 	}
 	wantFewDegraded(t, callers)
+	return false
 }
 
 // One directory belongs to one daemon, as long as that lives.

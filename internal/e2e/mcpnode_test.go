@@ -166,7 +166,7 @@ func await(t testing.TB, answer <-chan reply) reply {
 	select {
 	case r := <-answer:
 		return r
-	case <-time.After(patience):
+	case <-time.After(slowly):
 		t.Fatal("the client of MCP does not answer")
 		return reply{}
 	}

@@ -22,8 +22,11 @@ import (
 	"github.com/signposthq/signpost/internal/admin"
 )
 
-// patience is how long anything may take that should happen at once.
+// patience is how long anything may take that should happen at once, and is less than a lease lives.
 const patience = 20 * time.Second
+
+// slowly is how long programs may take to start, to answer and to end, on a machine that is busy.
+const slowly = time.Minute
 
 // eventually waits until a condition holds, and fails the test if it does not.
 func eventually(t testing.TB, what string, holds func() bool) {
@@ -112,7 +115,7 @@ func (p *process) wait(t testing.TB) int {
 	t.Helper()
 	select {
 	case <-p.ended:
-	case <-time.After(patience):
+	case <-time.After(slowly):
 		t.Fatalf("%s does not end; it wrote:\n%s", p.cmd.Path, p.stderr.String())
 	}
 	return p.cmd.ProcessState.ExitCode()
@@ -131,7 +134,7 @@ func (p *process) hasEnded() bool {
 func (p *process) firstLine(t testing.TB) string {
 	t.Helper()
 	var line string
-	eventually(t, p.cmd.Path+" says where it listens, or ends", func() bool {
+	waitFor(t, slowly, p.cmd.Path+" says where it listens, or ends", func() bool {
 		var whole bool
 		line, _, whole = strings.Cut(p.stdout.String(), "\n")
 		return whole || p.hasEnded()
