@@ -255,7 +255,7 @@ func (x *connection) failed(ctx context.Context, sv *server, err error) error {
 		x.drop(sv)
 	}
 	x.nodes.doubt()
-	return explain(ctx, err)
+	return x.explain(ctx, err)
 }
 
 // drop ends the connections to a server in a moment, so that the next call makes a new one.

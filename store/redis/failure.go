@@ -57,8 +57,12 @@ func codeOf(err *rueidis.RedisError) string {
 }
 
 // explain returns an error of the client in the words of this module.
-func explain(ctx context.Context, err error) error {
+func (x *connection) explain(ctx context.Context, err error) error {
 	explained := inWords(ctx, err)
+	// Whoever was given a password would say that it is wrong.
+	if refused, ok := rueidis.IsRedisErr(err); ok && codeOf(refused) == "NOAUTH" && x.option.Password != "" && x.option.Sentinel.MasterSet != "" {
+		explained = fmt.Errorf("%w: a Sentinel wants a password, and Sentinels are asked without one; see docs/fleet.md", signpost.ErrStoreAuth)
+	}
 	var dial *net.OpError
 	if refused, ok := rueidis.IsRedisErr(err); ok && untouched[codeOf(refused)] || errors.As(err, &dial) && dial.Op == "dial" {
 		return notCharged(explained)
@@ -69,6 +73,7 @@ func explain(ctx context.Context, err error) error {
 func inWords(ctx context.Context, err error) error {
 	if refused, ok := rueidis.IsRedisErr(err); ok {
 		text, _, _ := strings.Cut(refused.Error(), ". ") // some go on for a page
+		text = strings.TrimSuffix(text, ".")
 		switch code := codeOf(refused); {
 		case code == "WRONGPASS", code == "NOAUTH":
 			return fmt.Errorf("%w: %s; check the user and the password", signpost.ErrStoreAuth, text)

@@ -77,6 +77,10 @@ func TestTurnedAway(t *testing.T) {
 	server.Do("CONFIG", "SET", "requirepass", "right")
 	refused("wrong password of the default user", "redis://:wrong@"+server.Addr)
 	refused("no password", "redis://"+server.Addr)
+	// To a Sentinel none is given, which no password for the servers changes.
+	if err := refusalOf(t, redis.Options{URL: server.URL() + "?master_set=main", Password: "right"}); !errors.Is(err, signpost.ErrStoreAuth) || !strings.Contains(err.Error(), "a Sentinel wants a password") {
+		t.Errorf("a Sentinel with a password: error %v, want ErrStoreAuth that says so", err)
+	}
 	server.Do("CONFIG", "SET", "requirepass", "")
 	_, sentinels := redistest.Sentinels(t, time.Minute)
 	for url, want := range map[string]string{
