@@ -28,8 +28,9 @@ variable over the file. See 'signpost config print' for all of it. SIGHUP reads 
 again; SIGTERM lets what is in flight end.
 
 Secrets come from the environment alone: SIGNPOST_ADMIN_TOKEN, or one is made on the first
-start and kept in the data directory; SIGNPOST_API_TOKEN, which the api needs off loopback; and
-SIGNPOST_STORE_PASSWORD, the password of a server that a fleet shares.`,
+start and kept in the data directory; SIGNPOST_API_TOKEN, which the api needs off loopback;
+SIGNPOST_STORE_PASSWORD, the password of a server that a fleet shares; and
+SIGNPOST_SENTINEL_PASSWORD, that of the Sentinels in front of it.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return daemon.Run(cmd.Context(), daemon.Options{
 				Sources: sources(p, cmd.Flags()),

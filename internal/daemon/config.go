@@ -29,6 +29,8 @@ type Config struct {
 	StoreTimeout  time.Duration
 	StorePassword Secret // zero: none
 
+	SentinelPassword Secret // of all Sentinels, also those of homes; zero: none
+
 	Homes         []homeServer      // the servers that count the links of each home
 	Home          signpost.Home     // where links are minted that name none
 	HomePasswords map[string]Secret // by the home as the name of the variable has it; absent: StorePassword

@@ -140,6 +140,7 @@ var fields = []field{
 var secrets = []field{
 	scalar("admin_token", "", restart, func(c *Config) *Secret { return &c.AdminToken }, parseSecret, Secret.String),
 	scalar("store_password", "", restart, func(c *Config) *Secret { return &c.StorePassword }, parsePassword, Secret.String),
+	scalar("sentinel_password", "", restart, func(c *Config) *Secret { return &c.SentinelPassword }, parsePassword, Secret.String),
 	scalar("api_token", "", restart, func(c *Config) *Secret { return &c.APIToken }, parseSecret, Secret.String),
 }
 

@@ -116,7 +116,7 @@ func (l *loader) readMapping(name, prefix string, n ast.Node) {
 			continue
 		}
 		switch key {
-		case "admin_token", "api_token", "store_password":
+		case "admin_token", "api_token", "store_password", "sentinel_password":
 			l.fault(where, "%s: secrets are in no file; put it into SIGNPOST_%s", key, strings.ToUpper(key))
 			continue
 		}

@@ -27,8 +27,12 @@ func (c *Config) shared() bool { return strings.Contains(c.Store, "://") }
 // parseStore reads the name of a store, or the URL of one that is shared. A password has no place in it, as this field is printed.
 func parseStore(s string) (string, error) { return parseServer(s, storePassword) }
 
-// storePassword is the variable that holds the password of the shared server.
-const storePassword = "SIGNPOST_STORE_PASSWORD"
+const (
+	// storePassword is the variable that holds the password of the shared server.
+	storePassword = "SIGNPOST_STORE_PASSWORD"
+	// sentinelPassword is the one that holds what Sentinels want.
+	sentinelPassword = "SIGNPOST_SENTINEL_PASSWORD"
+)
 
 // parseServer is parseStore for a server whose password is in a variable of its own.
 func parseServer(s, variable string) (string, error) {
@@ -61,10 +65,10 @@ type counts interface {
 
 // openShared opens a store that a fleet shares, with local rules for when it does not answer.
 func openShared(ctx context.Context, c *Config, t *telemetry, log *slog.Logger) (opened, error) {
-	o := redis.Options{URL: c.Store, Password: c.StorePassword.Reveal(), Prefix: c.StorePrefix}
+	o := c.server(c.Store, c.StorePassword)
 	inner, err := redis.Open(ctx, o)
 	if err != nil {
-		return opened{}, withoutPassword(err, c.StorePassword, storePassword)
+		return opened{}, withoutPassword(err, &o, storePassword)
 	}
 	links, err := redis.OpenLinks(ctx, o)
 	if err != nil {
@@ -93,12 +97,30 @@ func openShared(ctx context.Context, c *Config, t *telemetry, log *slog.Logger) 
 	return newOpened(t, bundle{s, links}, links, outages.checks(c)...), nil
 }
 
-// withoutPassword says of a server that turned this process away that it was given no password, which is easily forgotten.
-func withoutPassword(err error, password Secret, variable string) error {
-	if errors.Is(err, signpost.ErrStoreAuth) && password.IsZero() {
-		return fmt.Errorf("%w; %s is not set", err, variable)
+// server returns how the server at a URL is reached.
+func (c *Config) server(url string, password Secret) redis.Options {
+	return redis.Options{URL: url, Password: password.Reveal(), SentinelPassword: c.SentinelPassword.Reveal(), Prefix: c.StorePrefix}
+}
+
+// withoutPassword says of a server that turned this process away which password it was not given, as one is easily forgotten.
+func withoutPassword(err error, o *redis.Options, variable string) error {
+	if !errors.Is(err, signpost.ErrStoreAuth) {
+		return err
 	}
-	return err
+	var unset []string
+	if o.Password == "" {
+		unset = append(unset, variable)
+	}
+	if o.SentinelPassword == "" && strings.Contains(o.URL, "master_set=") {
+		unset = append(unset, sentinelPassword)
+	}
+	switch len(unset) {
+	case 0:
+		return err
+	case 1:
+		return fmt.Errorf("%w; %s is not set", err, unset[0])
+	}
+	return fmt.Errorf("%w; %s are not set", err, strings.Join(unset, " and "))
 }
 
 // warnOfEviction tells of a server that forgets counts when its memory is full.

@@ -104,9 +104,10 @@ func openHomes(ctx context.Context, c *Config, main, elsewhere signpost.Store, l
 	var all sync.WaitGroup
 	for i, h := range c.Homes {
 		all.Go(func() {
-			s, err := redis.Open(ctx, redis.Options{URL: h.URL, Password: c.passwordOf(h.Home).Reveal(), Prefix: c.StorePrefix})
+			o := c.server(h.URL, c.passwordOf(h.Home))
+			s, err := redis.Open(ctx, o)
 			if err != nil { // not a nil *redis.Store in an interface
-				faults[i] = fmt.Errorf("home %s: %w", h.Home, withoutPassword(err, c.passwordOf(h.Home), passwordVariable+variableOf(h.Home)))
+				faults[i] = fmt.Errorf("home %s: %w", h.Home, withoutPassword(err, &o, passwordVariable+variableOf(h.Home)))
 				return
 			}
 			warnOfEviction(ctx, s, log.With("home", h.Home.String()))

@@ -24,7 +24,7 @@ func Describe(path string) string {
 // comment with its meaning and its variable. Tokens are not part of it.
 func (c *Config) Print(w io.Writer) error {
 	var b strings.Builder
-	b.WriteString("# Tokens are in no file: SIGNPOST_ADMIN_TOKEN, SIGNPOST_API_TOKEN, SIGNPOST_STORE_PASSWORD, and SIGNPOST_STORE_PASSWORD_EU for a home eu.\n\n")
+	b.WriteString("# Tokens are in no file: SIGNPOST_ADMIN_TOKEN, SIGNPOST_API_TOKEN, SIGNPOST_STORE_PASSWORD, SIGNPOST_SENTINEL_PASSWORD, and SIGNPOST_STORE_PASSWORD_EU for a home eu.\n\n")
 	group := ""
 	for i := range fields {
 		f := &fields[i]

@@ -11,6 +11,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/signposthq/signpost/internal/redistest"
 )
 
 // pasted runs the lines of a greeting that are meant to be pasted, in one shell, as somebody would, and returns what
@@ -130,11 +133,25 @@ func TestGreetingOfAStoreThatDoesNotAnswer(t *testing.T) {
 		t.Errorf("the greeting is\n%s", greeting)
 	}
 	url := strings.Replace(restricted(t).URL(), "redis://", "redis://signpost@", 1)
-	forgot := spawn(t, signpost(t, []string{"STORE=" + url}, "serve"))
-	const want = "SIGNPOST_STORE_PASSWORD is not set"
-	if code := forgot.wait(t); code != 1 || !strings.Contains(forgot.stderr.String(), want) {
-		t.Errorf("exit code %d and %q, want 1 and %q", code, forgot.stderr.String(), want)
+	_, sentinels := redistest.Sentinels(t, time.Minute)
+	for _, s := range sentinels {
+		s.Do("ACL", "SETUSER", "default", "resetpass", ">of-sentinels")
 	}
+	behind := sentinels[0].URL() + "?master_set=" + redistest.MasterSet
+	for _, tt := range []struct {
+		settings []string
+		want     string
+	}{
+		{[]string{"STORE=" + url}, "SIGNPOST_STORE_PASSWORD is not set"},
+		{[]string{"STORE=" + behind, "STORE_PASSWORD=secret"}, "SIGNPOST_SENTINEL_PASSWORD is not set"},
+		{[]string{"STORE=" + behind}, "SIGNPOST_STORE_PASSWORD and SIGNPOST_SENTINEL_PASSWORD are not set"},
+	} {
+		forgot := spawn(t, signpost(t, tt.settings, "serve"))
+		if code := forgot.wait(t); code != 1 || !strings.Contains(forgot.stderr.String(), tt.want) {
+			t.Errorf("exit code %d and %q, want 1 and %q", code, forgot.stderr.String(), tt.want)
+		}
+	}
+	serve(t, "STORE="+behind, "SENTINEL_PASSWORD=of-sentinels")
 }
 
 // What a bound does not do is said at the start, and only where it does not.

@@ -33,6 +33,9 @@ var untouched = map[string]bool{
 	"MISCONF": true, "NOREPLICAS": true, "MOVED": true, "ASK": true, "NOAUTH": true, "WRONGPASS": true, "NOSCRIPT": true,
 }
 
+// wrongPassword are the codes of errors that say so, or that there is none.
+var wrongPassword = map[string]bool{"WRONGPASS": true, "NOAUTH": true}
+
 // notCharged says of an error that nothing was charged, to those who ask and not in its words.
 func notCharged(err error) error { return notChargedError{err} }
 
@@ -59,12 +62,12 @@ func codeOf(err *rueidis.RedisError) string {
 // explain returns an error of the client in the words of this module.
 func (x *connection) explain(ctx context.Context, err error) error {
 	explained := inWords(ctx, err)
-	// Whoever was given a password would say that it is wrong.
-	if refused, ok := rueidis.IsRedisErr(err); ok && codeOf(refused) == "NOAUTH" && x.option.Password != "" && x.option.Sentinel.MasterSet != "" {
-		explained = fmt.Errorf("%w: a Sentinel wants a password, and Sentinels are asked without one; see docs/fleet.md", signpost.ErrStoreAuth)
+	refused, ok := rueidis.IsRedisErr(err)
+	if ok && wrongPassword[codeOf(refused)] && x.option.Sentinel.MasterSet != "" { // which of them said it, the client does not tell
+		explained = fmt.Errorf("%w, and that of the Sentinels, which is another", explained)
 	}
 	var dial *net.OpError
-	if refused, ok := rueidis.IsRedisErr(err); ok && untouched[codeOf(refused)] || errors.As(err, &dial) && dial.Op == "dial" {
+	if ok && untouched[codeOf(refused)] || errors.As(err, &dial) && dial.Op == "dial" {
 		return notCharged(explained)
 	}
 	return explained
@@ -75,7 +78,7 @@ func inWords(ctx context.Context, err error) error {
 		text, _, _ := strings.Cut(refused.Error(), ". ") // some go on for a page
 		text = strings.TrimSuffix(text, ".")
 		switch code := codeOf(refused); {
-		case code == "WRONGPASS", code == "NOAUTH":
+		case wrongPassword[code]:
 			return fmt.Errorf("%w: %s; check the user and the password", signpost.ErrStoreAuth, text)
 		// What a script may not do: the words are those of Redis 7.0, and of Redis since 7.2 and Valkey.
 		case code == "NOPERM", strings.Contains(text, "The user executing the script"), strings.Contains(text, "ACL failure in script"):

@@ -40,9 +40,10 @@ type Options struct {
 	//
 	// skip_verify=true takes any certificate. Other parameters are errors.
 	URL string
-	// Password, if it is not "", is used instead of that of the URL, so that no secret has to be in one. Sentinels
-	// are asked without one.
+	// Password, if it is not "", is used instead of that of the URL, so that no secret has to be in one.
 	Password string
+	// SentinelPassword, if it is not "", is what Sentinels want, as their default user. They are given no other.
+	SentinelPassword string
 	// TLS, if it is not nil, is used instead of what a URL of rediss says.
 	TLS *tls.Config
 	// Prefix begins the name of every key; "" means DefaultPrefix. Deployments with different prefixes share a server
@@ -120,6 +121,7 @@ func (o *Options) client() (rueidis.ClientOption, error) {
 	c.PipelineMultiplex = -1
 	// Else a lone call is made on the connection itself, and its deadline would close that for everybody.
 	c.AlwaysPipelining = true
+	c.Sentinel.Password = o.SentinelPassword
 	c.Sentinel.Dialer, c.Sentinel.TLSConfig, c.Sentinel.TopologyRefreshInterval = c.Dialer, c.TLSConfig, topologyEvery
 	c.ClusterOption.ShardsRefreshInterval = topologyEvery
 	c.ClusterOption.MaxMovedRedirections = 5

@@ -77,10 +77,6 @@ func TestTurnedAway(t *testing.T) {
 	server.Do("CONFIG", "SET", "requirepass", "right")
 	refused("wrong password of the default user", "redis://:wrong@"+server.Addr)
 	refused("no password", "redis://"+server.Addr)
-	// To a Sentinel none is given, which no password for the servers changes.
-	if err := refusalOf(t, redis.Options{URL: server.URL() + "?master_set=main", Password: "right"}); !errors.Is(err, signpost.ErrStoreAuth) || !strings.Contains(err.Error(), "a Sentinel wants a password") {
-		t.Errorf("a Sentinel with a password: error %v, want ErrStoreAuth that says so", err)
-	}
 	server.Do("CONFIG", "SET", "requirepass", "")
 	_, sentinels := redistest.Sentinels(t, time.Minute)
 	for url, want := range map[string]string{
@@ -93,6 +89,26 @@ func TestTurnedAway(t *testing.T) {
 		}
 	}
 	refused("a password where none is set", "redis://someone:wrong@"+server.Addr)
+}
+
+// Sentinels have a password of their own.
+func TestSentinelPassword(t *testing.T) {
+	servers, sentinels := redistest.Sentinels(t, time.Minute)
+	for _, s := range servers {
+		s.Do("ACL", "SETUSER", "signpost", "on", ">of-servers", "~*", "+@all")
+	}
+	for _, s := range sentinels {
+		s.Do("ACL", "SETUSER", "default", "resetpass", ">of-sentinels")
+	}
+	o := redis.Options{URL: strings.Replace(sentinelURL(sentinels), "//", "//signpost@", 1), Password: "of-servers"}
+	for _, wrong := range []string{"", "of-servers"} {
+		o.SentinelPassword = wrong
+		if err := refusalOf(t, o); !errors.Is(err, signpost.ErrStoreAuth) || !strings.Contains(err.Error(), "that of the Sentinels") || strings.Contains(err.Error(), "of-servers") {
+			t.Errorf("password %q for Sentinels: error %v, want ErrStoreAuth that names Sentinels and no password", wrong, err)
+		}
+	}
+	o.SentinelPassword = "of-sentinels"
+	take(t, open(t, o), request("sentinels", "5/366d"))
 }
 
 func TestWrongType(t *testing.T) {
