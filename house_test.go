@@ -98,7 +98,7 @@ func level(dir string) int {
 		return 1 // what stores are made of
 	case under(dir, "store", "failopen", "link"):
 		return 2
-	case under(dir, "door", "replay", "internal/hold", "internal/once"): // and what doors are made of
+	case under(dir, "door", "internal/hold", "internal/once"): // and what doors are made of
 		return 3
 	case under(dir, "internal"):
 		return 4 // what the daemon is made of

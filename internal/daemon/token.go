@@ -69,7 +69,7 @@ func readToken(path string) (Secret, error) {
 }
 
 // makeToken writes a new token beside path and gives it that name, so that no reader finds half of one. If path is there, it stays
-// and the error is fs.ErrExist.
+// and the error is fs.ErrExist, except on a file system without hard links.
 func makeToken(path string) (Secret, error) {
 	token := Secret{rand.Text()}
 	f, err := os.CreateTemp(filepath.Dir(path), ".admin-token-*") // mode 0600
@@ -82,7 +82,7 @@ func makeToken(path string) (Secret, error) {
 		return Secret{}, err
 	}
 	if err = os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
-		err = os.Rename(f.Name(), path) // a file system without links
+		err = os.Rename(f.Name(), path)
 	}
 	return token, err
 }
