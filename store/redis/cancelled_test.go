@@ -161,6 +161,13 @@ func TestTurnedAwayWithinAScript(t *testing.T) {
 	}
 }
 
+// An answer that comes as its connection ends says nothing of the next one.
+func TestAnswerOfAConnectionThatEnds(t *testing.T) {
+	if !redis.CalmAfter(false) || redis.CalmAfter(true) {
+		t.Errorf("calm after an answer: %v, want true; as the connection ended: %v, want false", redis.CalmAfter(false), redis.CalmAfter(true))
+	}
+}
+
 // A connection that ends while nobody uses it is not made anew by a caller, for whom all others would have to wait.
 func TestDeadlineAfterTheConnectionEnded(t *testing.T) {
 	server := redistest.Start(t)

@@ -38,12 +38,23 @@ var errCrowded = errors.New("too many calls wait for the server")
 // server is one server that takes are sent to, or the one that Sentinels name.
 type server struct {
 	name string
-	// calm says that there is a connection, and that the last call went through.
-	calm   atomic.Bool
+	// The server is calm while nothing has gone wrong since a call began that went through. So an answer that comes as its
+	// connection ends is no sign of a connection.
+	wrongs atomic.Int64 // counts connections that ended and calls that failed
+	calmed atomic.Int64 // what wrongs was then, plus one
 	inside atomic.Int64 // calls that have not returned, a batch as one
 	left   atomic.Int64 // callers that went away since the server was seen to answer
 	takes  batches
 }
+
+// calm reports whether there is a connection, and the last call went through.
+func (sv *server) calm() bool { return sv.calmed.Load() == sv.wrongs.Load()+1 }
+
+// calmSince notes that a call went through that began when wrongs was as given.
+func (sv *server) calmSince(wrongs int64) { sv.calmed.Store(wrongs + 1) }
+
+// wrong ends the calm.
+func (sv *server) wrong() { sv.wrongs.Add(1) }
 
 // connection is the client underneath, made in the background and as often as it takes.
 type connection struct {
@@ -76,7 +87,7 @@ func (c *conn) Close() error {
 	c.owner.mu.Lock()
 	delete(c.owner.open, c)
 	c.owner.mu.Unlock()
-	c.owner.nodes.at(c.server).calm.Store(false)
+	c.owner.nodes.at(c.server).wrong()
 	return c.Conn.Close()
 }
 
@@ -153,7 +164,7 @@ func (x *connection) make(m *making) {
 // ask which nodes there are.
 func (x *connection) oneOfMany(ctx context.Context) error {
 	c := x.client.Load()
-	if c == nil || !x.nodes.alone.calm.Load() || (*c).Mode() != rueidis.ClientModeStandalone || x.option.ForceSingleClient {
+	if c == nil || !x.nodes.alone.calm() || (*c).Mode() != rueidis.ClientModeStandalone || x.option.ForceSingleClient {
 		return nil
 	}
 	hello, err := (*c).Do(ctx, (*c).B().Hello().Build()).ToMap()
@@ -187,7 +198,7 @@ func (x *connection) run(ctx context.Context, sv *server, sc *script, keys, args
 
 // smooth reports whether one of so many calls to a server need not wait before it is sent.
 func (x *connection) smooth(sv *server, inside int64) bool {
-	return x.client.Load() != nil && sv.calm.Load() && inside <= maxDirect
+	return x.client.Load() != nil && sv.calm() && inside <= maxDirect
 }
 
 // runLater is run for a server that may not be reached. The client has no eye on ctx while it waits for a connection that
@@ -232,12 +243,13 @@ func (x *connection) reach(sv *server, key string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
 	defer cancel()
+	wrongs := sv.wrongs.Load()
 	err = c.Do(ctx, c.B().Exists().Key(key).Build()).Error()
 	if _, answered := rueidis.IsRedisErr(err); err != nil && !answered {
 		return err
 	}
 	sv.left.Store(0)
-	sv.calm.Store(true)
+	sv.calmSince(wrongs)
 	return nil
 }
 
@@ -249,7 +261,7 @@ func (x *connection) failed(ctx context.Context, sv *server, err error) error {
 	case errors.Is(err, context.Canceled) && sv.left.Add(1) < maxLeft:
 		return err // which says nothing of the server
 	case !answered:
-		sv.calm.Store(false)
+		sv.wrong()
 	case codeOf(refused) == "READONLY":
 		// A master that was demoted keeps its connections. The new one may be behind the same address.
 		x.drop(sv)

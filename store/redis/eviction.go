@@ -15,7 +15,7 @@ func (s *Store) Eviction(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	c := s.client.Load()
-	if c == nil || !s.nodes.alone.calm.Load() && s.nodes.slots.Load() == nil {
+	if c == nil || !s.nodes.alone.calm() && s.nodes.slots.Load() == nil {
 		return "" // no connection is there yet
 	}
 	info, err := (*c).Do(ctx, (*c).B().Info().Section("memory").Build()).ToString()

@@ -52,7 +52,18 @@ func Late(l *Links) int {
 }
 
 // Calm reports whether a store sends to its server without asking first whether it is there.
-func Calm(s *Store) bool { return s.nodes.alone.calm.Load() }
+func Calm(s *Store) bool { return s.nodes.alone.calm() }
+
+// CalmAfter reports whether a server is calm after a call to it went through, in the midst of which a connection ended or none did.
+func CalmAfter(ended bool) bool {
+	var sv server
+	began := sv.wrongs.Load()
+	if ended {
+		sv.wrong()
+	}
+	sv.calmSince(began)
+	return sv.calm()
+}
 
 // Inside returns how many calls to its server have not returned.
 func Inside(s *Store) int64 { return s.nodes.alone.inside.Load() }
@@ -126,4 +137,4 @@ func TakeTogether(s *Store, callers []func(), before func()) {
 }
 
 // Doubt says that the connection of a store is lost.
-func Doubt(s *Store) { s.nodes.alone.calm.Store(false) }
+func Doubt(s *Store) { s.nodes.alone.wrong() }
