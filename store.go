@@ -39,6 +39,8 @@ var (
 //
 // A Store MUST be safe for concurrent use. It MUST NOT read a clock for a request that
 // names its instant, and MUST read its clock once, where the key is serialised, for one that does not.
+// It MAY drop a key whose windows and leases have ended by the latest instant that any request named: who names
+// instants names them in order.
 // What it may do besides is in the optional interfaces: [Renewer], [Inspector], [Resetter], [Settler], [Slicer].
 // A wrapper implements all of them and returns [errors.ErrUnsupported] for what is not there behind it.
 type Store interface {
