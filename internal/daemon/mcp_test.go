@@ -136,6 +136,27 @@ func TestReloadOfCostsOfTools(t *testing.T) {
 	}
 }
 
+// What waits for a restart stays in force as a whole: the door is that of MCP, though the file has another service now, and its bound is new.
+func TestReloadThatWaitsForARestart(t *testing.T) {
+	up := tools(t, nil)
+	file := writeFile(t, "mcp: "+up+"\nbounds:\n  links: 10/365d\n")
+	d := startWith(t, daemon.Sources{File: file, Env: []string{"SIGNPOST_ADMIN_TOKEN=" + adminToken, "SIGNPOST_STORE=memory",
+		"SIGNPOST_DOOR=127.0.0.1:0", "SIGNPOST_API=127.0.0.1:0", "SIGNPOST_ADMIN=127.0.0.1:0"}})
+	if got := callTool(t, d.Door, d.Link, "quick"); !strings.Contains(got.body, `"done"`) {
+		t.Fatalf("before the reload: %s", got.body)
+	}
+	if err := os.WriteFile(file, []byte("upstream: "+up+"\nbounds:\n  links: 1/365d\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "what waits", func() bool { return strings.Contains(d.log.String(), `"fields":["upstream","mcp"]`) })
+	if got := callTool(t, d.Door, d.Link, "quick"); !strings.Contains(got.body, `"isError":true`) {
+		t.Errorf("after the reload: %s; want a refusal of MCP", got.body)
+	}
+}
+
 // A server that does not answer is told apart, counted and logged once.
 func TestServerOfMCPThatIsAway(t *testing.T) {
 	d := start(t, "MCP="+nowhere, "MCP_EXPENSIVE=*", "BOUNDS_LINKS=10/365d 1 concurrent")
